@@ -1,0 +1,91 @@
+"""Argument checks that the operators share. Each error says what was given, what is wanted, and the way out.
+
+No check reads a tensor's values: that would synchronise the host with the device.
+"""
+
+from __future__ import annotations
+
+import torch
+
+INPUT_DTYPES: tuple[torch.dtype, ...] = (torch.bfloat16, torch.float16, torch.float32)
+"""What the quantizers read."""
+
+INT32_MAX = 2**31 - 1
+
+
+def _list(dtypes: tuple[torch.dtype, ...]) -> str:
+    return ", ".join(str(d).removeprefix("torch.") for d in dtypes)
+
+
+def check_tensor(name: str, tensor: torch.Tensor, *, ndim: int, dtypes: tuple[torch.dtype, ...] = INPUT_DTYPES) -> None:
+    """Check rank and dtype of one argument.
+
+    Raises:
+        ValueError: another rank or dtype.
+    """
+    if tensor.ndim != ndim:
+        raise ValueError(f"{name} has {tensor.ndim} dimensions {tuple(tensor.shape)}; {ndim} are wanted; reshape it")
+    if tensor.dtype not in dtypes:
+        given = str(tensor.dtype).removeprefix("torch.")
+        raise ValueError(f"{name} is {given}; wanted is one of {_list(dtypes)}; convert it with .to()")
+
+
+def check_row_major(name: str, tensor: torch.Tensor) -> None:
+    """Check that the last dimension is contiguous (rows may be padded) and rows do not overlap.
+
+    Raises:
+        ValueError: another layout.
+    """
+    inner_ok = tensor.shape[-1] <= 1 or tensor.stride(-1) == 1
+    outer_ok = tensor.ndim < 2 or tensor.shape[-2] <= 1 or tensor.stride(-2) >= tensor.shape[-1]
+    if not (inner_ok and outer_ok):
+        raise ValueError(
+            f"{name} has strides {tensor.stride()} for shape {tuple(tensor.shape)}; rows must be contiguous and must "
+            "not overlap; call .contiguous()"
+        )
+
+
+def check_offsets(offs: torch.Tensor) -> None:
+    """Check the end offsets of groups: int32, one per group, contiguous. Values are not read.
+
+    The values must be non-decreasing and at most the number of rows; kernels clip them to the rows that exist, so
+    that wrong values cannot make them write outside the outputs.
+
+    Raises:
+        ValueError: another rank, dtype, layout, or no group at all.
+    """
+    check_tensor("offs", offs, ndim=1, dtypes=(torch.int32,))
+    if offs.numel() == 0:
+        raise ValueError("offs is empty; wanted is one int32 end offset per group, at least one group")
+    if not offs.is_contiguous():
+        raise ValueError(f"offs has stride {offs.stride(0)}; wanted is 1; call .contiguous()")
+
+
+def check_same_size(name_a: str, size_a: int, name_b: str, size_b: int) -> None:
+    """Check that two named sizes agree.
+
+    Raises:
+        ValueError: they differ.
+    """
+    if size_a != size_b:
+        raise ValueError(f"{name_a} is {size_a} but {name_b} is {size_b}; they must be equal")
+
+
+def check_multiple(name: str, size: int, of: int, *, way_out: str) -> None:
+    """Check that a named size is a multiple of ``of``; ``way_out`` completes the message.
+
+    Raises:
+        ValueError: it is not.
+    """
+    if size % of:
+        raise ValueError(f"{name} is {size}; a multiple of {of} is wanted; {way_out}")
+
+
+def check_fits_int32(name: str, size: int) -> None:
+    """Check that an index range fits in 32 bits, where a kernel relies on it.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if size > INT32_MAX:
+        raise ValueError(f"{name} is {size}; at most {INT32_MAX} is possible; split the call")

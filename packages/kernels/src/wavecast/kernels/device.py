@@ -1,0 +1,160 @@
+"""Which device the operators run on: asked of Triton's active driver, never of a build list or of torch.
+
+Three situations, and the caller can always see which one holds (`Route.path`, `last_path`, an INFO log line):
+
+* a GPU's driver is active: tensors must be on that GPU, and CPU tensors are an error;
+* a virtual driver is active (its object carries ``is_virtual = True``): CPU tensors are launched on it;
+* no driver is active: CPU tensors take the plain torch reference.
+
+With ``TRITON_INTERPRET=1`` Triton itself executes kernels on CPU tensors without a driver; this is a path of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import torch
+from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, Fp8Format
+
+_log = logging.getLogger(__name__)
+_last_path: ContextVar[Path | None] = ContextVar("wavecast_last_path", default=None)
+
+
+class Path(StrEnum):
+    """How an operator was carried out."""
+
+    TRITON = "triton"
+    """Kernels launched through Triton's active driver, real or virtual."""
+    REFERENCE = "reference"
+    """Plain torch on CPU tensors, since Triton has no active driver."""
+    INTERPRETER = "interpreter"
+    """Triton's own interpreter (``TRITON_INTERPRET=1``); its FP8 casts do not round to nearest even."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where one call goes: the path, the architecture (None without a driver) and the FP8 format to produce."""
+
+    path: Path
+    arch: str | None
+    format: Fp8Format
+
+
+def _active_driver() -> Any | None:
+    """Triton's active driver object, or None when the machine has no GPU and none was set."""
+    from triton.runtime import driver
+
+    try:
+        # A real DriverBase is behind a lazy attribute in some Triton versions: asking for its target resolves it.
+        active = driver.active
+        active.get_current_target()
+    except RuntimeError as error:
+        if "0 active drivers" in str(error):
+            return None
+        raise
+    return active
+
+
+def _interpreting() -> bool:
+    import triton
+
+    return bool(triton.knobs.runtime.interpret)
+
+
+def arch_of(target: Any) -> str:
+    """Name of a Triton ``GPUTarget``: ``gfx942``, ``gfx950`` or ``sm_NN``.
+
+    Raises:
+        ValueError: the backend is neither ``hip`` nor ``cuda``.
+    """
+    if target.backend == "hip":
+        return str(target.arch).split(":")[0]
+    if target.backend == "cuda":
+        return f"sm_{target.arch}"
+    raise ValueError(f"Triton backend {target.backend!r} is not supported; the kernels run on 'hip' and 'cuda'")
+
+
+def active_arch() -> str | None:
+    """Architecture of Triton's active driver, or None if there is no driver (CPU tensors then take the reference).
+
+    Raises:
+        ValueError: the driver's backend is neither ``hip`` nor ``cuda``.
+    """
+    driver = _active_driver()
+    return None if driver is None else arch_of(driver.get_current_target())
+
+
+def native_format(arch: str) -> Fp8Format:
+    """The E4M3 format that ``arch`` converts and multiplies in hardware.
+
+    Raises:
+        ValueError: ``arch`` has no FP8 hardware that is known here.
+    """
+    for fmt in (E4M3FNUZ, E4M3FN):
+        if fmt.is_native_on(arch):
+            return fmt
+    raise ValueError(
+        f"architecture {arch!r} has no FP8 format here; possible are gfx942 ({E4M3FNUZ.name}), gfx950 and NVIDIA from "
+        f"sm_{E4M3FN.native_from_sm} on ({E4M3FN.name}); to convert in software pass format= explicitly"
+    )
+
+
+def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # noqa: A002 - what users call it
+    """Decide where a call on ``tensors`` goes, record it for `last_path` and log it at INFO.
+
+    Args:
+        tensors: every tensor argument of the operator; all must be on one device.
+        format: the FP8 format that the caller asks for; None takes the native one of the active architecture.
+
+    Raises:
+        ValueError: tensors on several devices; CPU tensors while a GPU is active; GPU tensors while a virtual device
+            is active; an architecture without FP8; no driver and no ``format``.
+    """
+    devices = {t.device for t in tensors}
+    if len(devices) != 1:
+        raise ValueError(f"tensors are on {sorted(map(str, devices))}; move them all to one device")
+    on_cpu = devices.pop().type == "cpu"
+    if _interpreting():
+        return _record(Route(Path.INTERPRETER, None, _required(format)))
+    driver = _active_driver()
+    if driver is None:
+        if not on_cpu:
+            raise ValueError("GPU tensors, but Triton has no active driver; install a Triton that supports this GPU")
+        return _record(Route(Path.REFERENCE, None, _required(format)))
+    arch = arch_of(driver.get_current_target())
+    virtual = bool(getattr(driver, "is_virtual", False))
+    if on_cpu and not virtual:
+        raise ValueError(f"CPU tensors while a real {arch} is active; move them to the GPU with .cuda()")
+    if virtual and not on_cpu:
+        raise ValueError(f"GPU tensors while a virtual {arch} is active; move them to the CPU with .cpu()")
+    return _record(Route(Path.TRITON, arch, native_format(arch) if format is None else format))
+
+
+def _required(asked: Fp8Format | None) -> Fp8Format:
+    if asked is None:
+        raise ValueError(
+            "no format given and no active device to ask for its native one; "
+            "pass format=E4M3FNUZ (gfx942) or format=E4M3FN (gfx950, NVIDIA)"
+        )
+    return asked
+
+
+def _record(chosen: Route) -> Route:
+    _last_path.set(chosen.path)
+    _log.info("path %s, arch %s, format %s", chosen.path, chosen.arch, chosen.format.name)
+    return chosen
+
+
+def last_path() -> Path | None:
+    """The path that the latest operator call in this context took, or None before the first call."""
+    return _last_path.get()
+
+
+def launch_device(tensor: torch.Tensor) -> AbstractContextManager[Any]:
+    """Context in which Triton launches on ``tensor``'s GPU, also if it is not the current one; nothing on the CPU."""
+    return nullcontext() if tensor.device.type == "cpu" else torch.cuda.device(tensor.device)
