@@ -1,0 +1,73 @@
+"""What an experiment is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Shape = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A time that somebody published for one variant on one shape.
+
+    Attributes:
+        variant: Which variant it stands for.
+        shape: The shape it was measured on.
+        time_us: The time.
+        device: The device it was measured on.
+        source: Where it was published, with the versions that are known.
+    """
+
+    variant: str
+    shape: Shape
+    time_us: float
+    device: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Experiment:
+    """An ordinary function that calls an operator of ``wavecast.kernels``, and what is known about it.
+
+    ``measure`` runs it on a GPU, ``predict`` the same function under a virtual device.
+
+    Attributes:
+        name: Name in the catalogue.
+        summary: One line that says what is compared.
+        variants: Names of the variants, the baseline first.
+        shapes: Shapes that are run when none is asked for; all have the same keys.
+        device: Device of the published figures, used when none is asked for.
+        dtype: Element types, ``bf16 -> fp8``.
+        published: Published times.
+        remark: What else was published, or how a published headline differs from its source; empty if nothing.
+        minimum_bytes: Shape to the bytes that any implementation must move: inputs once, outputs once.
+        make_inputs: Shape to the operator's arguments; touches no memory beyond small index tensors.
+        run: Variant and arguments to the operator's result; imports torch and Triton when called, not before.
+    """
+
+    name: str
+    summary: str
+    variants: tuple[str, ...]
+    shapes: tuple[Shape, ...]
+    device: str
+    dtype: str
+    published: tuple[Published, ...]
+    remark: str
+    minimum_bytes: Callable[[Shape], int]
+    make_inputs: Callable[[Shape], tuple[Any, ...]]
+    run: Callable[[str, tuple[Any, ...]], Any]
+
+    @property
+    def baseline(self) -> str:
+        """The variant that the others are compared with."""
+        return self.variants[0]
+
+    def published_for(self, variant: str, *, shape: Shape, device: str) -> Published | None:
+        """The published time of ``variant`` on exactly this shape and device, or None."""
+        for item in self.published:
+            if (item.variant, dict(item.shape), item.device) == (variant, dict(shape), device):
+                return item
+        return None

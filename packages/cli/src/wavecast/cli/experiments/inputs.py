@@ -1,0 +1,36 @@
+"""Inputs for experiments: tensors of any size that occupy no memory until somebody writes to them."""
+
+from __future__ import annotations
+
+import mmap
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+
+def lazy_bf16(*shape: int) -> torch.Tensor:
+    """A bf16 tensor of zeros, contiguous, whose pages are mapped only where they are touched.
+
+    A prediction executes a sample of the workgroups, so a tensor of gigabytes costs only the pages which these read;
+    ``MAP_NORESERVE`` lets it be larger than the machine's memory.
+
+    Args:
+        shape: Sizes, outermost first.
+    """
+    import torch
+
+    count = 1
+    for size in shape:
+        count *= size
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    memory = mmap.mmap(-1, max(2 * count, 1), flags=flags)
+    return torch.frombuffer(memory, dtype=torch.bfloat16, count=count).view(*shape)
+
+
+def equal_group_ends(tokens: int, groups: int) -> torch.Tensor:
+    """End offsets of ``groups`` groups as equal as ``tokens`` allows: int32, shape (groups,)."""
+    import torch
+
+    ends = [tokens * (group + 1) // groups for group in range(groups)]
+    return torch.tensor(ends, dtype=torch.int32)

@@ -1,0 +1,273 @@
+"""The row that every verb speaks: one variant of one experiment on one shape, all its kernels together.
+
+Times are in microseconds, sizes in bytes; what is not known is None (``null`` in JSON). The keys and their order are
+those of ``docs/reference/rows.md``; ``predict --json`` prints a ``Document`` of schema ``wavecast.predict/1``.
+"""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+PREDICT_SCHEMA = "wavecast.predict/1"
+
+
+class RowError(ValueError):
+    """A row or document that does not follow its schema."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRow:
+    """One kernel of a row, summed over the launches that ran the same code object on the same grid.
+
+    Attributes:
+        name: Symbol of the kernel.
+        code_object: Content hash of its assembly text.
+        launches: How often it was launched.
+        grid: Workgroups in x, y, z.
+        predicted_us: Time of all its launches, without the launch cost that the row adds once.
+        predicted_low_us: Lower end of the interval.
+        predicted_high_us: Upper end of the interval.
+        bound: What limits it: ``hbm``, ``l2-requests``, ``latency``, …
+        cause: One sentence that says why.
+        hbm_read_bytes: Bytes read from HBM.
+        hbm_write_bytes: Bytes written to HBM.
+        coalescing_efficiency: Bytes asked for over bytes moved between L1 and L2, in (0, 1].
+        fence_release: ``buffer_wbl2`` instructions executed, over all waves.
+        fence_acquire: ``buffer_inv`` instructions executed, over all waves.
+        vgpr: Vector registers a wave is allocated, accumulation registers included.
+        sgpr: Scalar registers a wave.
+        lds_bytes: LDS bytes a workgroup.
+        spill_bytes: Private bytes a lane.
+        waves_per_simd: Waves that fit a SIMD at once.
+    """
+
+    name: str
+    code_object: str
+    launches: int
+    grid: tuple[int, ...]
+    predicted_us: float | None = None
+    predicted_low_us: float | None = None
+    predicted_high_us: float | None = None
+    bound: str | None = None
+    cause: str | None = None
+    hbm_read_bytes: float | None = None
+    hbm_write_bytes: float | None = None
+    coalescing_efficiency: float | None = None
+    fence_release: float | None = None
+    fence_acquire: float | None = None
+    vgpr: int | None = None
+    sgpr: int | None = None
+    lds_bytes: int | None = None
+    spill_bytes: int | None = None
+    waves_per_simd: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        _check_interval(self.predicted_low_us, self.predicted_us, self.predicted_high_us, where=self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One variant on one shape.
+
+    Attributes:
+        experiment: Name in the catalogue.
+        variant: Name in the experiment.
+        baseline: The variant that ``speedup`` compares with.
+        device: ``mi300x``, …
+        arch: ``gfx942``, ``gfx950``.
+        ranks: GPUs taking part.
+        recipe: Training recipe, for training steps.
+        shape: Sizes by name, ``{"tokens": 32768, "n": 2048, "groups": 32}``.
+        dtype: Element type of the input and of the result, ``bf16 -> e4m3fnuz``.
+        path: Which implementation ran: ``triton``, ``hip``, ``reference``.
+        launches: Kernel launches.
+        kernels: The kernels, in launch order.
+        predicted_us: Predicted time of all kernels in one stream.
+        predicted_low_us: Lower end of the interval that the uncertain constants give.
+        predicted_high_us: Upper end of it.
+        measured_us: Measured time.
+        measured_on: Machine and date of the measurement.
+        published_us: Published time for this variant, shape and device.
+        published_source: Where it was published.
+        error_percent: 100 · (predicted / reference − 1); the reference is measured, if not published.
+        speedup: Predicted time of the baseline over the predicted time.
+        speedup_published: The same from the published times.
+        bound: What limits the kernel that takes the most time.
+        cause: One sentence that says why.
+        hbm_read_bytes: Bytes read from HBM by all kernels.
+        hbm_write_bytes: Bytes written to HBM by all kernels.
+        minimum_bytes: Bytes that any implementation must move: inputs once, outputs once.
+        coalescing_efficiency: Bytes asked for over bytes moved between L1 and L2, of the longest kernel.
+        fence_release: ``buffer_wbl2`` instructions executed by all kernels.
+        fence_acquire: ``buffer_inv`` instructions executed by all kernels.
+        vgpr: Vector registers a wave, the largest of the kernels.
+        sgpr: Scalar registers a wave, the largest of the kernels.
+        lds_bytes: LDS bytes a workgroup, the largest of the kernels.
+        spill_bytes: Private bytes a lane, the largest of the kernels.
+        waves_per_simd: Waves that fit a SIMD, the smallest of the kernels.
+        exposed_us: Communication time that is not hidden.
+        tokens_per_s: Training throughput.
+        memory_bytes: Peak memory of a rank.
+        counters: Hardware counters by name.
+        wavecast: Version of Wavecast.
+        triton: Version of Triton that compiled the kernels.
+        spec: Identity of the device specification.
+        code_object: Content hashes of the kernels, joined by commas in launch order.
+    """
+
+    experiment: str
+    variant: str
+    baseline: str
+    device: str
+    arch: str
+    ranks: int = 1
+    recipe: str | None = None
+    shape: Mapping[str, int] = field(default_factory=dict)
+    dtype: str | None = None
+    path: str | None = None
+    launches: int | None = None
+    kernels: tuple[KernelRow, ...] = ()
+    predicted_us: float | None = None
+    predicted_low_us: float | None = None
+    predicted_high_us: float | None = None
+    measured_us: float | None = None
+    measured_on: str | None = None
+    published_us: float | None = None
+    published_source: str | None = None
+    error_percent: float | None = None
+    speedup: float | None = None
+    speedup_published: float | None = None
+    bound: str | None = None
+    cause: str | None = None
+    hbm_read_bytes: float | None = None
+    hbm_write_bytes: float | None = None
+    minimum_bytes: int | None = None
+    coalescing_efficiency: float | None = None
+    fence_release: float | None = None
+    fence_acquire: float | None = None
+    vgpr: int | None = None
+    sgpr: int | None = None
+    lds_bytes: int | None = None
+    spill_bytes: int | None = None
+    waves_per_simd: int | None = None
+    exposed_us: float | None = None
+    tokens_per_s: float | None = None
+    memory_bytes: int | None = None
+    counters: Mapping[str, float] | None = None
+    wavecast: str | None = None
+    triton: str | None = None
+    spec: str | None = None
+    code_object: str | None = None
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+        where = f"{self.experiment}/{self.variant}"
+        _check_interval(self.predicted_low_us, self.predicted_us, self.predicted_high_us, where=where)
+        expected = error_percent(self.predicted_us, measured_us=self.measured_us, published_us=self.published_us)
+        if (expected is None) != (self.error_percent is None) or not math.isclose(
+            expected or 0.0, self.error_percent or 0.0, rel_tol=1e-9, abs_tol=1e-9
+        ):
+            raise RowError(f"{where}: error_percent is {self.error_percent}, but the times give {expected}")
+        if self.published_us is not None and not self.published_source:
+            raise RowError(f"{where}: published_us = {self.published_us} has no published_source")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Rows with the name of their schema.
+
+    Attributes:
+        schema: ``wavecast.predict/1``.
+        rows: The rows.
+    """
+
+    schema: str
+    rows: tuple[Row, ...]
+
+    def __post_init__(self) -> None:
+        if self.schema != PREDICT_SCHEMA:
+            raise RowError(f"schema {self.schema!r} is not known; this version reads {PREDICT_SCHEMA!r}")
+
+
+def error_percent(
+    predicted_us: float | None, *, measured_us: float | None = None, published_us: float | None = None
+) -> float | None:
+    """100 · (predicted / reference − 1), where the reference is the measured time, if there is none the published."""
+    reference_us = measured_us if measured_us is not None else published_us
+    if predicted_us is None or reference_us is None:
+        return None
+    return 100.0 * (predicted_us / reference_us - 1.0)
+
+
+def document_to_json(document: Document) -> dict[str, Any]:
+    """The document as plain JSON data, keys in the order of the fields."""
+    return {"schema": document.schema, "rows": [_to_json(row) for row in document.rows]}
+
+
+def document_from_json(data: Any) -> Document:
+    """Read a document back.
+
+    Raises:
+        RowError: If the schema is not known, a key is missing or unknown, or a value has the wrong type.
+    """
+    if not isinstance(data, dict) or set(data) != {"schema", "rows"} or not isinstance(data["rows"], list):
+        raise RowError('a document is {"schema": …, "rows": […]}')
+    return Document(schema=data["schema"], rows=tuple(_row_from_json(row) for row in data["rows"]))
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, Row | KernelRow):
+        return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, tuple):
+        return [_to_json(item) for item in value]
+    return value
+
+
+def _row_from_json(data: Any) -> Row:
+    values = _known_keys(Row, data)
+    kernels = tuple(
+        KernelRow(**{**kernel, "grid": tuple(kernel["grid"])})
+        for kernel in (_known_keys(KernelRow, item) for item in values["kernels"])
+    )
+    return Row(**{**values, "kernels": kernels})
+
+
+def _known_keys(schema: type[Row] | type[KernelRow], data: Any) -> dict[str, Any]:
+    names = {item.name for item in fields(schema)}
+    if not isinstance(data, dict) or set(data) != names:
+        wrong = sorted(set(data) ^ names) if isinstance(data, dict) else [repr(data)]
+        raise RowError(f"{schema.__name__}: missing or unknown keys: {', '.join(wrong)}")
+    return dict(data)
+
+
+def _check_interval(low: float | None, middle: float | None, high: float | None, *, where: str) -> None:
+    values = [value for value in (low, middle, high) if value is not None]
+    if any(not math.isfinite(value) or value < 0 for value in values):
+        raise RowError(f"{where}: predicted times must be finite and not negative, got {values}")
+    if values != sorted(values):
+        raise RowError(f"{where}: predicted {middle} µs is outside its interval {low} to {high} µs")
+
+
+def _check_types(value: Row | KernelRow) -> None:
+    """Compare every field with its annotation: a number that is a string must not reach a record."""
+    hints = typing.get_type_hints(type(value))
+    for item in fields(value):
+        content = getattr(value, item.name)
+        allowed = _allowed_types(hints[item.name])
+        if not isinstance(content, allowed) or (isinstance(content, bool) and bool not in allowed):
+            names = " or ".join(sorted(kind.__name__ for kind in allowed))
+            raise RowError(f"{type(value).__name__}.{item.name} is {content!r}, wanted {names}")
+
+
+def _allowed_types(hint: Any) -> tuple[type, ...]:
+    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
+    allowed: list[type] = [typing.get_origin(option) or option for option in options]
+    return (*allowed, int) if float in allowed else tuple(allowed)

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import triton
+import triton.language as tl
+
+from wavecast.cli.app import run
+
+pytestmark = pytest.mark.compile
+
+
+@triton.jit
+def keep_smallest(x_ptr, smallest_ptr, n, SEM: tl.constexpr, BLOCK: tl.constexpr):
+    columns = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = columns < n
+    tl.atomic_min(smallest_ptr + columns, tl.load(x_ptr + columns, mask=mask, other=0.0), mask=mask, sem=SEM)
+
+
+def assembly_of(semantics: str, arch: str, directory: Path) -> Path:
+    from wavecast.simulator.compile.triton import compile_kernel
+
+    code = compile_kernel(
+        keep_smallest,
+        signature={"x_ptr": "*fp32", "smallest_ptr": "*fp32", "n": "i32"},
+        arch=arch,
+        constexprs={"SEM": semantics, "BLOCK": 256},
+    )
+    path = directory / f"{semantics}.s"
+    path.write_text(code.assembly)
+    return path
+
+
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+@pytest.mark.parametrize(("semantics", "fences"), [("acq_rel", 2), ("relaxed", 0)])
+def test_counts_of_fences(
+    semantics: str, fences: int, arch: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["inspect", str(assembly_of(semantics, arch, tmp_path)), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "wavecast.inspect/1"
+    (kernel,) = document["kernels"]
+    assert (kernel["name"], kernel["arch"]) == ("keep_smallest", arch)
+    counts = {item["opcode"]: item["count"] for item in kernel["instructions"]}
+    assert (counts.get("buffer_wbl2", 0), counts.get("buffer_inv", 0)) == (fences, fences)
+
+
+def test_table_is_readable_without_colour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", str(assembly_of("relaxed", "gfx942", tmp_path))]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert "\x1b" not in captured.out
+    assert max(map(len, captured.out.splitlines())) <= 80
+    assert "keep_smallest  gfx942" in captured.out
+    assert "global atomic" in captured.out
+
+
+def test_file_that_is_no_assembly(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "empty.s"
+    path.write_text("")
+    assert run(["inspect", str(path)]) == 1
+    assert capsys.readouterr().err.startswith("error: the text has no .amdhsa_kernel directive")

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import json
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from wavecast.cli.rows import (
+    Document,
+    KernelRow,
+    Row,
+    RowError,
+    document_from_json,
+    document_to_json,
+    error_percent,
+)
+
+KEYS = [
+    "experiment",
+    "variant",
+    "baseline",
+    "device",
+    "arch",
+    "ranks",
+    "recipe",
+    "shape",
+    "dtype",
+    "path",
+    "launches",
+    "kernels",
+    "predicted_us",
+    "predicted_low_us",
+    "predicted_high_us",
+    "measured_us",
+    "measured_on",
+    "published_us",
+    "published_source",
+    "error_percent",
+    "speedup",
+    "speedup_published",
+    "bound",
+    "cause",
+    "hbm_read_bytes",
+    "hbm_write_bytes",
+    "minimum_bytes",
+    "coalescing_efficiency",
+    "fence_release",
+    "fence_acquire",
+    "vgpr",
+    "sgpr",
+    "lds_bytes",
+    "spill_bytes",
+    "waves_per_simd",
+    "exposed_us",
+    "tokens_per_s",
+    "memory_bytes",
+    "counters",
+    "wavecast",
+    "triton",
+    "spec",
+    "code_object",
+]
+
+
+def a_row(**changes: Any) -> Row:
+    kernel = KernelRow(name="k", code_object="0" * 16, launches=1, grid=(4, 2, 1), predicted_us=9.5, vgpr=64)
+    row = Row(
+        experiment="rowwise",
+        variant="wavecast",
+        baseline="separate-kernels",
+        device="mi300x",
+        arch="gfx942",
+        shape={"tokens": 64, "n": 128},
+        kernels=(kernel,),
+        launches=1,
+        predicted_us=12.0,
+        predicted_low_us=10.0,
+        predicted_high_us=15.0,
+    )
+    return replace(row, **changes)
+
+
+def test_keys_and_their_order_are_the_contract() -> None:
+    assert [item.name for item in fields(Row)] == KEYS
+
+
+def test_every_key_is_documented(root: Path) -> None:
+    page = (root / "docs/reference/rows.md").read_text()
+    missing = [item.name for schema in (Row, KernelRow) for item in fields(schema) if f"| `{item.name}` |" not in page]
+    assert not missing
+
+
+def test_document_survives_json() -> None:
+    document = Document(schema="wavecast.predict/1", rows=(a_row(), a_row(variant="separate-kernels")))
+    assert document_from_json(json.loads(json.dumps(document_to_json(document)))) == document
+
+
+def test_unknown_is_null() -> None:
+    data = document_to_json(Document(schema="wavecast.predict/1", rows=(a_row(),)))
+    assert data["rows"][0]["measured_us"] is None
+    assert list(data["rows"][0]) == KEYS
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"predicted_us": "12"}, "predicted_us is '12'"),
+        ({"launches": True}, "launches is True"),
+        ({"shape": [1]}, r"shape is \[1\]"),
+        ({"predicted_us": 9.0}, "outside its interval"),
+        ({"predicted_low_us": float("nan")}, "finite"),
+        ({"published_us": 10.0, "published_source": "x"}, "error_percent is None, but the times give"),
+        ({"published_us": 10.0, "error_percent": 20.0}, "no published_source"),
+    ],
+)
+def test_wrong_rows_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(RowError, match=message):
+        a_row(**changes)
+
+
+def test_wrong_documents_are_refused() -> None:
+    data = document_to_json(Document(schema="wavecast.predict/1", rows=(a_row(),)))
+    with pytest.raises(RowError, match=r"wavecast\.predict/2"):
+        document_from_json({**data, "schema": "wavecast.predict/2"})
+    extra = {**data["rows"][0], "speed": 1}
+    with pytest.raises(RowError, match="speed"):
+        document_from_json({**data, "rows": [extra]})
+
+
+@pytest.mark.parametrize(
+    ("measured", "published", "expected"), [(None, None, None), (None, 10.0, 20.0), (8.0, 10.0, 50.0)]
+)
+def test_error_is_against_measured_before_published(
+    measured: float | None, published: float | None, expected: float | None
+) -> None:
+    result = error_percent(12.0, measured_us=measured, published_us=published)
+    assert result == (None if expected is None else pytest.approx(expected))
