@@ -17,51 +17,12 @@ from wavecast.cli.rows import (
     error_percent,
 )
 
-KEYS = [
-    "experiment",
-    "variant",
-    "baseline",
-    "device",
-    "arch",
-    "ranks",
-    "recipe",
-    "shape",
-    "dtype",
-    "path",
-    "launches",
-    "kernels",
-    "predicted_us",
-    "predicted_low_us",
-    "predicted_high_us",
-    "measured_us",
-    "measured_on",
-    "published_us",
-    "published_source",
-    "error_percent",
-    "speedup",
-    "speedup_published",
-    "bound",
-    "cause",
-    "hbm_read_bytes",
-    "hbm_write_bytes",
-    "minimum_bytes",
-    "coalescing_efficiency",
-    "fence_release",
-    "fence_acquire",
-    "vgpr",
-    "sgpr",
-    "lds_bytes",
-    "spill_bytes",
-    "waves_per_simd",
-    "exposed_us",
-    "tokens_per_s",
-    "memory_bytes",
-    "counters",
-    "wavecast",
-    "triton",
-    "spec",
-    "code_object",
-]
+KEYS = """
+experiment variant baseline device arch ranks recipe shape dtype path launches kernels predicted_us predicted_low_us
+predicted_high_us measured_us measured_on published_us published_source error_percent speedup speedup_published bound
+cause hbm_read_bytes hbm_write_bytes minimum_bytes coalescing_efficiency fence_release fence_acquire vgpr sgpr
+lds_bytes spill_bytes waves_per_simd exposed_us tokens_per_s memory_bytes counters wavecast triton spec code_object
+""".split()
 
 
 def a_row(**changes: Any) -> Row:
