@@ -1,0 +1,164 @@
+"""The constants of a device, one frozen class a hardware unit; every field names its unit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def _in(unit: str) -> Any:
+    """A field whose value the device file must give in ``unit``."""
+    return field(metadata={"unit": unit})
+
+
+def _optional(unit: str) -> Any:
+    """Like ``_in``, for a unit that some architectures do not have."""
+    return field(default=None, metadata={"unit": unit})
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """Compute units, registers and clocks."""
+
+    num_cu: int = _in("count")
+    num_xcd: int = _in("count")
+    simd_per_cu: int = _in("count")
+    wave_lanes: int = _in("lanes")
+    waves_per_simd: int = _in("count")
+    barriers_per_cu: int = _in("count")
+    vgpr_per_simd: int = _in("registers")
+    vgpr_granule: int = _in("registers")
+    sgpr_per_simd: int = _in("registers")
+    sgpr_granule: int = _in("registers")
+    clock_ghz: float = _in("GHz")
+    matrix_clock_ghz: float = _in("GHz")
+
+    @property
+    def cu_per_xcd(self) -> int:
+        return self.num_cu // self.num_xcd
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """Cycles that a wave instruction occupies its issue port."""
+
+    valu_clk: float = _in("clk")
+    quarter_rate_clk: float = _in("clk")
+    salu_clk: float = _in("clk")
+    branch_clk: float = _in("clk")
+    wave_overhead_clk: float = _in("clk")
+    argument_load_clk: float = _in("clk")
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """MFMA rates by input type; None where the architecture has no such instruction."""
+
+    f16: float = _in("FLOP/clk/CU")
+    f8: float = _in("FLOP/clk/CU")
+    i8: float = _in("FLOP/clk/CU")
+    f32: float = _in("FLOP/clk/CU")
+    f64: float = _in("FLOP/clk/CU")
+    xf32: float | None = _optional("FLOP/clk/CU")
+    f8f6f4_8bit: float | None = _optional("FLOP/clk/CU")
+    f8f6f4_small: float | None = _optional("FLOP/clk/CU")
+
+
+@dataclass(frozen=True, slots=True)
+class Lds:
+    """Local data share of a compute unit."""
+
+    bytes_per_cu: int = _in("B")
+    granule_bytes: int = _in("B")
+    banks: int = _in("count")
+    bytes_per_clk: float = _in("B/clk")
+    latency_clk: float = _in("clk")
+
+
+@dataclass(frozen=True, slots=True)
+class L1:
+    """Vector L1 of a compute unit with its address unit, and the scalar cache's latency."""
+
+    bytes_per_cu: int = _in("B")
+    line_bytes: int = _in("B")
+    latency_clk: float = _in("clk")
+    scalar_latency_clk: float = _in("clk")
+    merged_quads_per_clk: float = _in("quads/clk")
+    store_quad_clk: float = _in("clk")
+    fill_bytes_per_clk: float = _in("B/clk")
+
+
+@dataclass(frozen=True, slots=True)
+class L2:
+    """The L2 of each XCD."""
+
+    bytes_per_xcd: int = _in("B")
+    line_bytes: int = _in("B")
+    ways: int = _in("count")
+    channels_per_xcd: int = _in("count")
+    interleave_bytes: int = _in("B")
+    latency_clk: float = _in("clk")
+    store_ack_clk: float = _in("clk")
+    read_tb_s: float = _in("TB/s")
+    write_tb_s: float = _in("TB/s")
+    write_request_clk: float = _in("clk")
+
+
+@dataclass(frozen=True, slots=True)
+class Mall:
+    """The memory-side cache (Infinity Cache)."""
+
+    bytes: int = _in("B")
+    channels: int = _in("count")
+    latency_clk: float = _in("clk")
+    read_tb_s: float = _in("TB/s")
+    write_tb_s: float = _in("TB/s")
+    mixed_tb_s: float = _in("TB/s")
+    reuse_fraction: float = _in("fraction")
+
+
+@dataclass(frozen=True, slots=True)
+class Hbm:
+    """Device memory."""
+
+    bytes: int = _in("B")
+    latency_clk: float = _in("clk")
+    peak_tb_s: float = _in("TB/s")
+    read_tb_s: float = _in("TB/s")
+    write_tb_s: float = _in("TB/s")
+    mixed_tb_s: float = _in("TB/s")
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """Cost of a launch and rate at which workgroups start."""
+
+    first_us: float = _in("us")
+    back_to_back_us: float = _in("us")
+    workgroup_clk: float = _in("clk")
+    wave_clk_per_xcd: float = _in("clk")
+
+
+@dataclass(frozen=True, slots=True)
+class Atomics:
+    """Atomics, which execute at the memory-side cache."""
+
+    latency_clk: float = _in("clk")
+    request_clk: float = _in("clk")
+    same_line_clk: float = _in("clk")
+
+
+@dataclass(frozen=True, slots=True)
+class Fences:
+    """Agent-scope ordering: ``buffer_wbl2`` and ``buffer_inv``."""
+
+    writeback_clk: float = _in("clk")
+    invalidate_clk: float = _in("clk")
+    writeback_serial: float = _in("fraction")
+
+
+@dataclass(frozen=True, slots=True)
+class Combine:
+    """How busy resources add up."""
+
+    p_norm: float = _in("exponent")
