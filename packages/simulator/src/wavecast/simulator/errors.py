@@ -1,0 +1,48 @@
+"""Errors of the simulator: each says what was given, what is wanted and the way out (``hint``)."""
+
+from __future__ import annotations
+
+
+class SimulatorError(Exception):
+    """Base of every error the simulator raises on purpose.
+
+    Args:
+        message: What was given and what is wrong with it.
+        hint: What the caller can do about it; empty if nothing is known to help.
+    """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+class AssemblyError(SimulatorError):
+    """The assembly text is not what the parser expects."""
+
+
+class UnknownDeviceError(SimulatorError):
+    """A device or architecture name that no specification describes."""
+
+
+class UnsupportedInstructionError(SimulatorError):
+    """An instruction whose semantics the execution engine does not have; never guessed."""
+
+
+class CompileError(SimulatorError):
+    """A kernel did not compile for the wanted architecture."""
+
+
+class LaunchError(SimulatorError):
+    """A launch whose grid, arguments or resources do not fit the kernel or the device."""
+
+
+class ExecutionError(SimulatorError):
+    """A kernel did something wrong while it ran."""
+
+
+class MemoryFaultError(ExecutionError):
+    """A lane touched memory outside every registered buffer."""
+
+
+class InstructionBudgetError(ExecutionError):
+    """A wave executed more instructions than it was allowed."""

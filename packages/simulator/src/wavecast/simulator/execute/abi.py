@@ -1,0 +1,149 @@
+"""The launch ABI: kernel-argument segment and the registers a wave starts with.
+
+Facts from LLVM's AMDGPUUsage ("Initial Kernel Execution State", "Kernel Argument preload").
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+import numpy as np
+
+from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.execute.layout import SCALAR_SLOTS
+from wavecast.simulator.program.instruction import EXEC, MODE
+from wavecast.simulator.program.kernel import Argument, Kernel
+
+ArgumentValue = int | float | bytes
+Grid = tuple[int, int, int]
+
+_HIDDEN_GRID = {"hidden_block_count_x": 0, "hidden_block_count_y": 1, "hidden_block_count_z": 2}
+# User scalar registers in the order in which they are assigned, with their size in registers.
+_USER_SCALARS = (
+    ("private_segment_buffer", 4),
+    ("dispatch_ptr", 2),
+    ("queue_ptr", 2),
+    ("kernarg_segment_ptr", 2),
+    ("dispatch_id", 2),
+    ("flat_scratch_init", 2),
+    ("private_segment_size", 1),
+)
+
+
+def pack_arguments(kernel: Kernel, values: Sequence[ArgumentValue], grid: Grid) -> np.ndarray:
+    """The kernel-argument segment as bytes.
+
+    Args:
+        kernel: Whose metadata gives offsets and sizes.
+        values: One value per explicit argument: device addresses and integers as int, float scalars as float (packed
+            by size), anything else as bytes of the exact size.
+        grid: Workgroups, for the hidden arguments.
+
+    Raises:
+        LaunchError: Wrong number of values, or one that does not fit its size.
+    """
+    explicit = [argument for argument in kernel.arguments if not argument.is_hidden]
+    if len(values) != len(explicit):
+        raise LaunchError(f"kernel {kernel.name} takes {len(explicit)} arguments, {len(values)} were given")
+    segment = np.zeros(max(kernel.kernarg_bytes, 8), dtype=np.uint8)
+    for position, (argument, value) in enumerate(zip(explicit, values, strict=True)):
+        _put(segment, argument, _to_bytes(kernel, position, argument, value))
+    for argument in kernel.arguments:
+        if argument.is_hidden:
+            _put(segment, argument, _hidden(kernel, argument, grid).to_bytes(argument.size, "little"))
+    return segment
+
+
+def _put(segment: np.ndarray, argument: Argument, data: bytes) -> None:
+    segment[argument.offset : argument.offset + argument.size] = np.frombuffer(data, dtype=np.uint8)
+
+
+def _to_bytes(kernel: Kernel, position: int, argument: Argument, value: ArgumentValue) -> bytes:
+    where = f"kernel {kernel.name}, argument {position} {argument.name!r}"
+    if isinstance(value, bytes):
+        if len(value) != argument.size:
+            raise LaunchError(f"{where}: {len(value)} bytes given, {argument.size} wanted")
+        return value
+    if isinstance(value, float):
+        formats = {2: "<e", 4: "<f", 8: "<d"}
+        if argument.size not in formats:
+            raise LaunchError(f"{where}: a float cannot fill {argument.size} bytes")
+        return struct.pack(formats[argument.size], value)
+    limit = 1 << (8 * argument.size)
+    if not -limit // 2 <= value < limit:
+        raise LaunchError(f"{where}: {value} does not fit {argument.size} bytes")
+    return (int(value) % limit).to_bytes(argument.size, "little")
+
+
+def _hidden(kernel: Kernel, argument: Argument, grid: Grid) -> int:
+    kind = argument.kind
+    if kind in _HIDDEN_GRID:
+        return grid[_HIDDEN_GRID[kind]]
+    if kind.startswith("hidden_group_size_"):
+        return kernel.workgroup_size if kind.endswith("x") else 1
+    if kind == "hidden_grid_dims":
+        return 3 if grid[2] > 1 else 2 if grid[1] > 1 else 1
+    # Remainders, global offsets and the service pointers (printf, hostcall, heap, queue) are zero in a plain launch.
+    return 0
+
+
+def initial_scalars(kernel: Kernel, segment: np.ndarray, segment_address: int) -> tuple[np.ndarray, Grid]:
+    """Scalar registers at the start of a wave, and the slots that take the workgroup id.
+
+    Returns:
+        int32 (SCALAR_SLOTS,), and the slot of workgroup id x, y, z, or -1 where it is not enabled.
+    """
+    scalars = np.zeros(SCALAR_SLOTS, dtype=np.int32)
+    words = scalars.view(np.uint32)
+    descriptor = kernel.descriptor
+    slot = 0
+    for name, size in _USER_SCALARS:
+        if not descriptor.get(f"user_sgpr_{name}", 0):
+            continue
+        if name == "kernarg_segment_ptr":
+            words[slot : slot + 2] = (segment_address & 0xFFFFFFFF, segment_address >> 32)
+        elif name == "private_segment_size":
+            words[slot] = kernel.resources.scratch_bytes
+        slot += size
+    length = descriptor.get("user_sgpr_kernarg_preload_length", 0)
+    first = descriptor.get("user_sgpr_kernarg_preload_offset", 0)
+    padded = np.zeros((first + length + 1) * 4 + segment.nbytes, dtype=np.uint8)
+    padded[: segment.nbytes] = segment
+    words[slot : slot + length] = padded.view(np.uint8)[first * 4 : (first + length) * 4].view(np.uint32)
+    slot = max(descriptor.get("user_sgpr_count", slot + length), slot + length)
+    ids = [-1, -1, -1]
+    for axis, letter in enumerate("xyz"):
+        if descriptor.get(f"system_sgpr_workgroup_id_{letter}", 1 if letter == "x" else 0):
+            ids[axis] = slot
+            slot += 1
+    words[EXEC] = words[EXEC + 1] = 0xFFFFFFFF
+    words[MODE] = mode_register(kernel)
+    return scalars, (ids[0], ids[1], ids[2])
+
+
+def mode_register(kernel: Kernel) -> int:
+    """Initial MODE, from the kernel descriptor (round 0-3, denorm 4-7, dx10_clamp 8, ieee 9, fp16 overflow 23).
+
+    Raises:
+        LaunchError: The kernel asks for rounding or denormal flushing that the engine does not follow.
+    """
+    value = descriptor_value(kernel, "float_round_mode_32", 0)
+    value |= descriptor_value(kernel, "float_round_mode_16_64", 0) << 2
+    denormals = descriptor_value(kernel, "float_denorm_mode_32", 3)
+    denormals |= descriptor_value(kernel, "float_denorm_mode_16_64", 3) << 2
+    if value or denormals != 0xF:
+        raise LaunchError(
+            f"kernel {kernel.name} sets rounding {value:#x} and denormal mode {denormals:#x}; "
+            "only round-to-nearest-even (0x0) with denormals kept (0xf) can be executed",
+            hint="compile without denormal flushing (Triton: allow_flush_denorm=False)",
+        )
+    value |= denormals << 4
+    value |= descriptor_value(kernel, "dx10_clamp", 1) << 8
+    value |= descriptor_value(kernel, "ieee_mode", 1) << 9
+    return value | descriptor_value(kernel, "fp16_overflow", 0) << 23
+
+
+def descriptor_value(kernel: Kernel, name: str, default: int) -> int:
+    """A directive of the kernel descriptor."""
+    return kernel.descriptor.get(name, default)

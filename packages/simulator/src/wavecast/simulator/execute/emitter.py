@@ -1,0 +1,373 @@
+"""Emits the LLVM IR of one helper: operand access under EXEC, with every source and destination modifier.
+
+The semantics in ``ops/`` are small functions on 64-lane vectors; what surrounds them is here.
+
+Value types, by name: ``b32 u32 i32 f32``, ``b64 u64 i64 f64``, ``b16 u16 i16 f16 bf16`` and ``mask`` (one bit a lane,
+held in a scalar register pair).
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+
+from llvmlite import ir
+
+from wavecast.simulator.execute import dpp, sdwa
+from wavecast.simulator.execute.form import RUNTIME_MODIFIERS, Form, OperandForm
+from wavecast.simulator.execute.layout import LANES, ROW_BYTES, Context
+from wavecast.simulator.program.instruction import EXEC, SCC
+
+I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
+F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
+POINTER = ir.PointerType()
+_ELEMENTS: dict[str, ir.Type] = {"f16": F16, "f32": F32, "f64": F64}
+
+
+def lanes_of(element: ir.Type, count: int = LANES) -> ir.VectorType:
+    """The vector type with one element a lane."""
+    return ir.VectorType(element, count)
+
+
+def element_of(type_name: str) -> ir.Type:
+    """LLVM element type of a value type (``bf16`` is carried as i16)."""
+    if type_name == "mask":
+        return I1
+    return _ELEMENTS.get(type_name) or ir.IntType(width_of(type_name))
+
+
+def width_of(type_name: str) -> int:
+    """Bits of a value type."""
+    return int(type_name.lstrip("bfiu"))
+
+
+class Emitter:
+    """Builds the body of one helper.
+
+    Attributes:
+        b: The LLVM IR builder, for everything that has no shorter form here.
+        form: What is being emitted.
+    """
+
+    def __init__(self, module: ir.Module, form: Form) -> None:
+        self.module = module
+        self.form = form
+        signature = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
+        self.function = ir.Function(module, signature, name=form.symbol)
+        for argument in self.function.args:
+            argument.add_attribute("noalias")
+        self.scalars, self.vectors, self.context, self.arguments = self.function.args
+        self.b = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self._exec = self.scalar_load(EXEC, I64)
+
+    # ---- plain values -------------------------------------------------------------------------------------------
+
+    def constant(self, type_: ir.Type, value: object) -> ir.Constant:
+        """A constant; a number given for a vector type fills every lane."""
+        if isinstance(type_, ir.VectorType) and not isinstance(value, (list, tuple)):
+            return ir.Constant(type_, [value] * type_.count)
+        return ir.Constant(type_, value)
+
+    def like(self, value: ir.Value, number: object) -> ir.Constant:
+        """A constant of the type of ``value``."""
+        return self.constant(value.type, number)
+
+    def splat(self, value: ir.Value, count: int = LANES) -> ir.Value:
+        """A scalar in every lane."""
+        vector = lanes_of(value.type, count)
+        single = self.b.insert_element(ir.Constant(vector, ir.Undefined), value, I32(0))
+        return self.b.shuffle_vector(single, ir.Constant(vector, ir.Undefined), self.constant(lanes_of(I32, count), 0))
+
+    def shuffle(self, value: ir.Value, indices: Sequence[int], other: ir.Value | None = None) -> ir.Value:
+        """Lanes of ``value`` (and ``other``) in the order given."""
+        second = other if other is not None else ir.Constant(value.type, ir.Undefined)
+        return self.b.shuffle_vector(value, second, ir.Constant(lanes_of(I32, len(indices)), list(indices)))
+
+    def intrinsic(self, name: str, result: ir.Type, arguments: Sequence[ir.Value]) -> ir.Value:
+        """Call an LLVM intrinsic; the overload suffix is taken from the result type (``llvm.fma`` → ``llvm.fma.v64f32``)."""
+        return self.call(f"{name}.{_suffix(result)}", result, arguments)
+
+    def call(self, name: str, result: ir.Type, arguments: Sequence[ir.Value]) -> ir.Value:
+        """Call a function of the module by its full name, declared on first use."""
+        function = self.module.globals.get(name)
+        if function is None:
+            function = ir.Function(self.module, ir.FunctionType(result, [a.type for a in arguments]), name=name)
+        return self.b.call(function, arguments)
+
+    def convert(self, value: ir.Value, element: ir.Type, *, signed: bool = False) -> ir.Value:
+        """Resize integers lane by lane; ``signed`` chooses sign extension."""
+        target = lanes_of(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
+        source = value.type.element if isinstance(value.type, ir.VectorType) else value.type
+        if source.width == element.width:
+            return value
+        if source.width > element.width:
+            return self.b.trunc(value, target)
+        return self.b.sext(value, target) if signed else self.b.zext(value, target)
+
+    def bitcast(self, value: ir.Value, element: ir.Type) -> ir.Value:
+        """The same bits of each lane as another element type of the same width."""
+        target = lanes_of(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
+        return self.b.bitcast(value, target)
+
+    def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
+        return self.b.select(condition, yes, no)
+
+    # ---- memory of the machine state ----------------------------------------------------------------------------
+
+    def at(self, base: ir.Value, offset: ir.Value | int) -> ir.Value:
+        """Pointer ``offset`` bytes behind ``base``."""
+        index = I64(offset) if isinstance(offset, int) else offset
+        return self.b.gep(base, [index], source_etype=I8)
+
+    def allocate(self, element: ir.Type, count: int) -> ir.Value:
+        """Stack array, allocated once at the entry of the helper so that loops do not grow the stack."""
+        with self.b.goto_entry_block():
+            pointer = self.b.alloca(ir.ArrayType(element, count))
+            pointer.align = 64
+            # llvmlite gives the typed pointer of older LLVM; everything here works on opaque ones.
+            pointer.type = POINTER
+        return pointer
+
+    def argument(self, position: int) -> ir.Value:
+        """Argument of the table row as i64."""
+        return self.b.load(self.at(self.arguments, position * 8), typ=I64)
+
+    def runtime_modifier(self, name: str) -> ir.Value:
+        """Value of ``offset``, ``offset0`` or ``offset1`` as i64; 0 if the instruction does not have it."""
+        present = [key for key in RUNTIME_MODIFIERS if any(key == have for have, _ in self.form.modifiers)]
+        if name not in present:
+            return I64(0)
+        return self.argument(len(self.form.operands) + present.index(name))
+
+    def context_load(self, slot: Context) -> ir.Value:
+        return self.b.load(self.at(self.context, slot * 8), typ=I64)
+
+    def context_store(self, slot: Context, value: ir.Value) -> None:
+        self.b.store(value, self.at(self.context, slot * 8))
+
+    def scalar_load(self, slot: int, type_: ir.Type = I32) -> ir.Value:
+        """A named scalar slot (EXEC, VCC, M0, SCC, MODE)."""
+        return self.b.load(self.at(self.scalars, slot * 4), typ=type_, align=4)
+
+    def scalar_store(self, slot: int, value: ir.Value) -> None:
+        self.b.store(value, self.at(self.scalars, slot * 4), align=4)
+
+    def exec_mask(self) -> ir.Value:
+        """EXEC as i64, as it was when the helper was entered."""
+        return self._exec
+
+    def exec_lanes(self) -> ir.Value:
+        """EXEC as one bit a lane."""
+        return self.b.bitcast(self.exec_mask(), lanes_of(I1))
+
+    def set_scc(self, flag: ir.Value) -> None:
+        self.scalar_store(SCC, self.b.zext(flag, I32))
+
+    # ---- vector operands ----------------------------------------------------------------------------------------
+
+    def row(self, position: int, offset: int = 0) -> ir.Value:
+        """Pointer to the first row of a vector-register operand, ``offset`` rows further on."""
+        return self.at(self.vectors, self.b.add(self.argument(position), I64(offset * ROW_BYTES)))
+
+    def read(self, position: int, type_name: str, *, modifiers: bool = True) -> ir.Value:
+        """A source operand in every lane, source modifiers, DPP and SDWA applied."""
+        operand = self.form.operands[position]
+        if type_name == "mask":
+            return self._read_mask(position, operand)
+        width = width_of(type_name)
+        raw = self._read_raw(position, operand, max(width, 32))
+        if operand.kind == "v":
+            raw = dpp.source(self, position, raw)
+            raw = sdwa.source(self, position, raw, operand)
+        if width == 16:
+            raw = self._half(position, raw)
+        value = self.bitcast(raw, element_of(type_name))
+        return self.source_modifiers(value, operand) if modifiers else value
+
+    def _half(self, position: int, raw: ir.Value) -> ir.Value:
+        """16-bit operands of VOP3 take the high half where ``op_sel`` says so (bit 0 is the first source)."""
+        select = self.form.bits("op_sel", 4)
+        source = position - 1
+        if self.form.encoding != "sdwa" and 0 <= source < len(select) and select[source] and raw.type.element == I32:
+            raw = self.b.lshr(raw, self.like(raw, 16))
+        return self.convert(raw, I16)
+
+    def source_modifiers(self, value: ir.Value, operand: OperandForm) -> ir.Value:
+        """Apply ``|…|`` and ``-``, which are float modifiers."""
+        element = value.type.element
+        if not (operand.absolute or operand.negate):
+            return value
+        bits = {F16: I16, F32: I32, F64: I64}.get(element, element)
+        raw = self.bitcast(value, bits)
+        sign = 1 << (bits.width - 1)
+        if operand.absolute:
+            raw = self.b.and_(raw, self.like(raw, sign - 1))
+        if operand.negate:
+            raw = self.b.xor(raw, self.like(raw, sign))
+        return self.bitcast(raw, element)
+
+    def _read_raw(self, position: int, operand: OperandForm, width: int) -> ir.Value:
+        element = ir.IntType(width)
+        if operand.kind == "v":
+            return self.load_rows(self.row(position), width)
+        if operand.kind == "s":
+            single = self.b.load(self.at(self.scalars, self.argument(position)), typ=element, align=4)
+            return self.splat(single)
+        if operand.kind == "k":
+            return self.splat(self.convert(self.argument(position), element))
+        raise NotImplementedError(f"{self.form.opcode}: operand {operand.kind!r} is not a vector source")
+
+    def load_rows(self, pointer: ir.Value, width: int = 32) -> ir.Value:
+        """One row as <64 x i32>, or two as <64 x i64>."""
+        low = self.b.load(pointer, typ=lanes_of(I32), align=64)
+        if width == 32:
+            return low
+        high = self.b.load(self.at(pointer, ROW_BYTES), typ=lanes_of(I32), align=64)
+        wide = self.convert(high, I64)
+        return self.b.or_(self.convert(low, I64), self.b.shl(wide, self.like(wide, 32)))
+
+    def _read_mask(self, position: int, operand: OperandForm) -> ir.Value:
+        if operand.kind == "s":
+            bits = self.b.load(self.at(self.scalars, self.argument(position)), typ=I64, align=4)
+        elif operand.kind == "k":
+            bits = self.argument(position)
+        else:
+            raise NotImplementedError(f"{self.form.opcode}: operand {operand.kind!r} is not a lane mask")
+        return self.b.bitcast(bits, lanes_of(I1))
+
+    def write(self, position: int, type_name: str, value: ir.Value) -> None:
+        """Write a destination operand in the active lanes, output modifiers applied."""
+        if type_name == "mask":
+            bits = self.b.and_(self.b.bitcast(value, I64), self.exec_mask())
+            self.b.store(bits, self.at(self.scalars, self.argument(position)), align=4)
+            return
+        value = self._output_modifiers(value)
+        width = width_of(type_name)
+        raw = self.bitcast(value, ir.IntType(width))
+        pointer = self.row(position)
+        if width == 16:
+            raw = self._place_half(raw, pointer)
+        raw = sdwa.destination(self, raw, pointer)
+        enabled = dpp.write_enable(self)
+        self.store_rows(pointer, raw, enabled)
+
+    def _place_half(self, raw: ir.Value, pointer: ir.Value) -> ir.Value:
+        """A 16-bit result fills the low half and clears the high one; with ``op_sel[3]`` it replaces the high half."""
+        wide = self.convert(raw, I32)
+        if self.form.encoding == "sdwa" or not self.form.bits("op_sel", 4)[3]:
+            return wide
+        old = self.load_rows(pointer)
+        low = self.b.and_(old, self.like(old, 0xFFFF))
+        return self.b.or_(low, self.b.shl(wide, self.like(wide, 16)))
+
+    def _output_modifiers(self, value: ir.Value) -> ir.Value:
+        element = value.type.element
+        if element not in (F16, F32, F64):
+            return value
+        for name, factors in (("mul", {2: 2.0, 4: 4.0}), ("div", {2: 0.5})):
+            factor = self.form.modifier(name)
+            if factor:
+                value = self.b.fmul(value, self.like(value, factors[int(factor)]))  # type: ignore[arg-type]
+        if self.form.modifier("clamp"):
+            value = self.clamp_unit(value)
+        return value
+
+    def clamp_unit(self, value: ir.Value) -> ir.Value:
+        """Clamp to 0…1; NaN becomes 0 (DX10_CLAMP)."""
+        zero, one = self.like(value, 0.0), self.like(value, 1.0)
+        positive = self.b.fcmp_ordered(">", value, zero)
+        return self.select(positive, self.select(self.b.fcmp_ordered("<", value, one), value, one), zero)
+
+    def store_rows(self, pointer: ir.Value, raw: ir.Value, enabled: ir.Value | None = None) -> None:
+        """Store <64 x i32>, or <64 x i64> into two rows, in the active lanes (and where ``enabled``)."""
+        if raw.type.element.width == 64:
+            low = self.convert(raw, I32)
+            high = self.convert(self.b.lshr(raw, self.like(raw, 32)), I32)
+            self._store_row(pointer, low, enabled)
+            self._store_row(self.at(pointer, ROW_BYTES), high, enabled)
+        else:
+            self._store_row(pointer, raw, enabled)
+
+    def _store_row(self, pointer: ir.Value, raw: ir.Value, enabled: ir.Value | None) -> None:
+        mask = self.exec_mask()
+        if enabled is not None:
+            mask = self.b.and_(mask, self.b.bitcast(enabled, I64))
+        # Nearly every instruction runs with all lanes on, and a plain store forwards to the next load faster.
+        everyone = self.b.icmp_unsigned("==", mask, I64(-1))
+        with self.b.if_else(everyone, likely=True) as (then, otherwise):
+            with then:
+                self.b.store(raw, pointer, align=64)
+            with otherwise:
+                lanes = self.b.bitcast(mask, lanes_of(I1))
+                old = self.b.load(pointer, typ=raw.type, align=64)
+                self.b.store(self.b.select(lanes, raw, old), pointer, align=64)
+
+    # ---- scalar operands ----------------------------------------------------------------------------------------
+
+    def read_scalar(self, position: int, type_name: str) -> ir.Value:
+        """A scalar source: register or constant."""
+        operand = self.form.operands[position]
+        element = element_of(type_name)
+        width = ir.IntType(width_of(type_name))
+        if operand.kind == "s":
+            raw = self.b.load(self.at(self.scalars, self.argument(position)), typ=width, align=4)
+        elif operand.kind == "k":
+            raw = self.convert(self.argument(position), width)
+        else:
+            raise NotImplementedError(f"{self.form.opcode}: operand {operand.kind!r} is not a scalar source")
+        return self.b.bitcast(raw, element) if element is not width else raw
+
+    def write_scalar(self, position: int, value: ir.Value) -> None:
+        """A scalar destination of 32 or 64 bits."""
+        self.b.store(value, self.at(self.scalars, self.argument(position)), align=4)
+
+    # ---- control ------------------------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def for_each(self, count: ir.Value | int) -> Iterator[ir.Value]:
+        """Loop ``count`` times (i64); yields the index."""
+        limit = I64(count) if isinstance(count, int) else count
+        before = self.b.block
+        head = self.b.append_basic_block("loop")
+        body = self.b.append_basic_block("body")
+        done = self.b.append_basic_block("done")
+        self.b.branch(head)
+        self.b.position_at_end(head)
+        index = self.b.phi(I64)
+        index.add_incoming(I64(0), before)
+        self.b.cbranch(self.b.icmp_unsigned("<", index, limit), body, done)
+        self.b.position_at_end(body)
+        yield index
+        index.add_incoming(self.b.add(index, I64(1)), self.b.block)
+        self.b.branch(head)
+        self.b.position_at_end(done)
+
+    @contextlib.contextmanager
+    def for_each_lane(self, mask: ir.Value) -> Iterator[ir.Value]:
+        """Loop over the lanes that are set in an i64 mask, lowest first; yields the lane as i64."""
+        before = self.b.block
+        head = self.b.append_basic_block("lanes")
+        body = self.b.append_basic_block("lane")
+        done = self.b.append_basic_block("lanes_done")
+        self.b.branch(head)
+        self.b.position_at_end(head)
+        rest = self.b.phi(I64)
+        rest.add_incoming(mask, before)
+        self.b.cbranch(self.b.icmp_unsigned("!=", rest, I64(0)), body, done)
+        self.b.position_at_end(body)
+        lane = self.call("llvm.cttz.i64", I64, [rest, I1(1)])
+        yield lane
+        rest.add_incoming(self.b.and_(rest, self.b.sub(rest, I64(1))), self.b.block)
+        self.b.branch(head)
+        self.b.position_at_end(done)
+
+    def finish(self) -> None:
+        """End the helper."""
+        if not self.b.block.is_terminated:
+            self.b.ret_void()
+
+
+def _suffix(type_: ir.Type) -> str:
+    if isinstance(type_, ir.VectorType):
+        return f"v{type_.count}{_suffix(type_.element)}"
+    return {F16: "f16", F32: "f32", F64: "f64"}.get(type_) or f"i{type_.width}"

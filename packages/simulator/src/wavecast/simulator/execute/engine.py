@@ -1,0 +1,209 @@
+"""Runs launches: sets up state, walks the grid, hands the trace on, and turns faults into errors that say where."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from wavecast.simulator.errors import ExecutionError, InstructionBudgetError, LaunchError, MemoryFaultError
+from wavecast.simulator.execute import driver
+from wavecast.simulator.execute.abi import ArgumentValue, Grid, initial_scalars, pack_arguments
+from wavecast.simulator.execute.driver import Outcome, Progress, WaveState
+from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context, Fault
+from wavecast.simulator.execute.library import HelperLibrary
+from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.execute.trace import RECORD, Observer
+from wavecast.simulator.execute.translate import Program, translate
+from wavecast.simulator.program.kernel import Kernel
+
+# Instructions one wave may execute: far above any real kernel, low enough that an endless loop is reported in seconds.
+DEFAULT_BUDGET = 1_000_000_000
+_RING_RECORDS = 4096
+_PREFETCH_PAD_BYTES = 256
+
+
+class Engine:
+    """Executes kernels. Translated kernels are kept, so a second launch starts at once.
+
+    Args:
+        library: Compiled helpers; None for the one in the user's cache directory.
+    """
+
+    def __init__(self, library: HelperLibrary | None = None) -> None:
+        self._library = library or HelperLibrary()
+        self._programs: dict[int, Program] = {}
+
+    def program(self, kernel: Kernel) -> Program:
+        """The kernel's table, translated on first use."""
+        known = self._programs.get(id(kernel))
+        if known is None or known.kernel is not kernel:
+            known = translate(kernel, self._library)
+            self._programs[id(kernel)] = known
+        return known
+
+    def execute(
+        self,
+        kernel: Kernel,
+        *,
+        grid: Grid,
+        arguments: Sequence[ArgumentValue],
+        memory: AddressSpace,
+        workgroups: Sequence[int] | np.ndarray | None = None,
+        observer: Observer | None = None,
+        budget: int = DEFAULT_BUDGET,
+    ) -> Execution:
+        """Run workgroups of a launch, in order, on one thread.
+
+        Args:
+            kernel: What to run.
+            grid: Workgroups in x, y, z.
+            arguments: One value per explicit kernel argument; pointers as device addresses.
+            memory: What the kernel may touch.
+            workgroups: Linear ids to run (x fastest), ascending; None for the whole grid.
+            observer: Receives the address trace; None to record nothing.
+            budget: Instructions a wave may execute.
+
+        Raises:
+            LaunchError: Grid, arguments or resources do not fit.
+            UnsupportedInstructionError: An opcode without semantics.
+            MemoryFaultError: A stray address; names kernel, source line, lane and address.
+            InstructionBudgetError: A wave that does not end.
+        """
+        program = self.program(kernel)
+        ids = _workgroup_ids(kernel, grid, workgroups)
+        launch = _Launch(program, grid, arguments, memory, ids, observer is not None, budget)
+        launch.run(observer)
+        executed = np.cumsum(launch.transfers)[: len(kernel.instructions)]
+        return Execution(kernel, grid, ids, executed, launch.executed_per_workgroup)
+
+
+def _workgroup_ids(kernel: Kernel, grid: Grid, workgroups: Sequence[int] | np.ndarray | None) -> np.ndarray:
+    total = grid[0] * grid[1] * grid[2]
+    if min(grid) < 1:
+        raise LaunchError(f"kernel {kernel.name}: grid {grid} has no workgroup", hint="every dimension must be at least 1")
+    if workgroups is None:
+        return np.arange(total, dtype=np.int64)
+    ids = np.asarray(workgroups, dtype=np.int64)
+    if ids.size and (ids.min() < 0 or ids.max() >= total):
+        raise LaunchError(f"kernel {kernel.name}: workgroups {ids.min()}…{ids.max()} are not all in the grid of {total}")
+    return ids
+
+
+def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
+    """int32 zeros whose rows start at multiples of 64 bytes, as vector loads need."""
+    count = int(np.prod(shape))
+    backing = np.zeros(count + 16, dtype=np.int32)
+    skip = -backing.ctypes.data % 64 // 4
+    return backing[skip : skip + count].reshape(shape)
+
+
+class _Launch:
+    """The arrays of one launch."""
+
+    def __init__(
+        self,
+        program: Program,
+        grid: Grid,
+        arguments: Sequence[ArgumentValue],
+        memory: AddressSpace,
+        workgroups: np.ndarray,
+        traced: bool,
+        budget: int,
+    ) -> None:
+        self.program, self.grid, self.memory, self.workgroups = program, grid, memory, workgroups
+        self.traced, self.budget = traced, budget
+        kernel = program.kernel
+        if kernel.workgroup_size % LANES:
+            raise LaunchError(f"kernel {kernel.name}: {kernel.workgroup_size} work-items are not whole waves of {LANES}")
+        waves = kernel.workgroup_size // LANES
+        segment = pack_arguments(kernel, arguments, grid)
+        # Scalar loads may fetch past the last argument, as the hardware's aligned loads do.
+        self.segment = np.concatenate([segment, np.zeros(_PREFETCH_PAD_BYTES, dtype=np.uint8)])
+        address = self.memory.map(self.segment.ctypes.data, self.segment.nbytes, f"{kernel.name} arguments")
+        self.template, slots = initial_scalars(kernel, segment, address)
+        self.scalars = aligned_zeros((waves, SCALAR_SLOTS))
+        self.vectors = aligned_zeros((waves, self.program.vector_rows, LANES))
+        self.lds = np.zeros(kernel.resources.lds_bytes + 16, dtype=np.uint8)
+        self.scratch = np.zeros(waves * LANES * kernel.resources.scratch_bytes + 64, dtype=np.uint8)
+        self.waves = np.zeros((waves, WaveState.SIZE), dtype=np.int64)
+        self.transfers = np.zeros(len(kernel.instructions) + 1, dtype=np.int64)
+        self.progress = np.zeros(Progress.SIZE, dtype=np.int64)
+        self.executed_per_workgroup = np.zeros(len(self.workgroups), dtype=np.int64)
+        self.ring = np.zeros(_RING_RECORDS if self.traced else 1, dtype=RECORD)
+        self.buffers = self.memory.table()
+        self.context = self._context()
+        self.launch = np.array(
+            [*self.grid, *slots, LANES * kernel.resources.scratch_bytes, self.scratch.ctypes.data, self.budget],
+            dtype=np.int64,
+        )
+
+    def _context(self) -> np.ndarray:
+        resources = self.program.kernel.resources
+        context = np.zeros(Context.SIZE, dtype=np.int64)
+        context[Context.LDS] = self.lds.ctypes.data
+        context[Context.LDS_BYTES] = resources.lds_bytes
+        context[Context.SCRATCH_BYTES] = resources.scratch_bytes
+        context[Context.BUFFERS] = self.buffers.ctypes.data
+        context[Context.BUFFER_COUNT] = len(self.buffers)
+        context[Context.TRACE] = self.ring.ctypes.data if self.traced else 0
+        context[Context.TRACE_CAPACITY] = _RING_RECORDS
+        return context
+
+    def run(self, observer: Observer | None) -> None:
+        try:
+            while True:
+                outcome = driver.run(
+                    self.program.table,
+                    self.scalars,
+                    self.vectors,
+                    self.context,
+                    self.waves,
+                    self.transfers,
+                    self.progress,
+                    self.template,
+                    self.launch,
+                    self.workgroups,
+                    self.executed_per_workgroup,
+                )
+                count = int(self.context[Context.TRACE_COUNT])
+                if observer is not None and count:
+                    observer.consume(self.ring[:count])
+                self.context[Context.TRACE_COUNT] = 0
+                if outcome == Outcome.DONE:
+                    return
+                if outcome == Outcome.FAULT:
+                    raise self._fault()
+                if outcome == Outcome.BUDGET:
+                    raise self._over_budget()
+        finally:
+            self.memory.unmap(self.segment.ctypes.data, self.segment.nbytes)
+            # The buffer a row touched last is only valid for this launch's mapping.
+            self.program.forget_buffers()
+
+    def _where(self) -> str:
+        kernel = self.program.kernel
+        instruction = kernel.instructions[int(self.progress[Progress.INSTRUCTION])]
+        workgroup = int(self.workgroups[self.progress[Progress.POSITION]])
+        x, rest = workgroup % self.grid[0], workgroup // self.grid[0]
+        return (
+            f"kernel {kernel.name}, {instruction.source or 'no source line'}, {instruction.text!r}, "
+            f"workgroup ({x}, {rest % self.grid[1]}, {rest // self.grid[1]}), wave {self.progress[Progress.WAVE]}"
+        )
+
+    def _fault(self) -> ExecutionError:
+        if self.context[Context.FAULT] == Fault.TRAP:
+            return ExecutionError(f"{self._where()}: the kernel trapped", hint="a device-side assertion failed")
+        address = int(self.context[Context.FAULT_ADDRESS]) & 0xFFFFFFFFFFFFFFFF
+        return MemoryFaultError(
+            f"{self._where()}, lane {self.context[Context.FAULT_LANE]}: "
+            f"{self.context[Context.FAULT_BYTES]} bytes at address {address:#x}, {self.memory.describe(address)}",
+            hint="the kernel's index or mask at that line is wrong for this shape, or a tensor is smaller than it says",
+        )
+
+    def _over_budget(self) -> InstructionBudgetError:
+        return InstructionBudgetError(
+            f"{self._where()}: more than {self.budget} instructions executed without an end",
+            hint="a loop that never ends, or a wave that waits for another workgroup; raise the budget if it is just long",
+        )

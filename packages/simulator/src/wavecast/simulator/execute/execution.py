@@ -1,0 +1,37 @@
+"""What an executed launch leaves behind, besides the memory it wrote."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wavecast.simulator.program.kernel import Kernel
+
+
+@dataclass(frozen=True, slots=True)
+class Execution:
+    """Counts of one launch, exact for the workgroups that ran.
+
+    Attributes:
+        kernel: What ran.
+        grid: Workgroups in x, y, z.
+        workgroups: int64 linear ids of the workgroups that ran, in dispatch order (x fastest).
+        executed: int64 per static instruction: how many waves executed it, summed over those workgroups.
+        instructions_per_workgroup: int64 per workgroup that ran: wave instructions it executed.
+    """
+
+    kernel: Kernel
+    grid: tuple[int, int, int]
+    workgroups: np.ndarray
+    executed: np.ndarray
+    instructions_per_workgroup: np.ndarray
+
+    @property
+    def total_workgroups(self) -> int:
+        return self.grid[0] * self.grid[1] * self.grid[2]
+
+    @property
+    def scale(self) -> float:
+        """Factor from the workgroups that ran to the whole grid."""
+        return self.total_workgroups / max(len(self.workgroups), 1)

@@ -1,0 +1,151 @@
+"""The form of an instruction: everything that decides its generated code, and nothing else.
+
+Two instructions of one form share a helper; register offsets, immediates and memory offsets are passed as arguments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from typing import NamedTuple
+
+from wavecast.simulator.errors import UnsupportedInstructionError
+from wavecast.simulator.execute.layout import ROW_BYTES, Argument
+from wavecast.simulator.program.instruction import (
+    Immediate,
+    Instruction,
+    ModifierValue,
+    Register,
+    RegisterFile,
+    Symbol,
+)
+
+# Modifiers whose value is passed at run time, in this order, after the operands.
+RUNTIME_MODIFIERS = ("offset", "offset0", "offset1")
+# Modifiers that only concern caches, ordering or encoding: no influence on results.
+_RESULT_NEUTRAL = frozenset({"sc0", "sc1", "nt", "glc", "slc", "gds"})
+
+
+class OperandForm(NamedTuple):
+    """An operand without its register number or value.
+
+    Attributes:
+        kind: ``v`` vector or accumulation register, ``s`` scalar register, ``k`` constant, or the text of a symbol.
+        count: 32-bit registers; 0 for constants and symbols.
+        negate: Source modifier ``-``.
+        absolute: Source modifier ``|…|``.
+        sign_extend: Source modifier ``sext(…)``.
+    """
+
+    kind: str
+    count: int
+    negate: bool = False
+    absolute: bool = False
+    sign_extend: bool = False
+
+
+class Form(NamedTuple):
+    """The signature of a helper."""
+
+    opcode: str
+    encoding: str
+    operands: tuple[OperandForm, ...]
+    modifiers: tuple[tuple[str, ModifierValue], ...]
+
+    @property
+    def symbol(self) -> str:
+        """Name of the helper, the same in every process."""
+        return f"{self.opcode}.{hashlib.sha1(repr(self).encode()).hexdigest()[:16]}"
+
+    def modifier(self, name: str, default: ModifierValue = 0) -> ModifierValue:
+        """Value of a modifier, or ``default`` if the instruction does not have it."""
+        for key, value in self.modifiers:
+            if key == name:
+                return value
+        return default
+
+    def bits(self, name: str, width: int, default: int = 0) -> tuple[int, ...]:
+        """A bracketed modifier such as ``op_sel:[0,1]``, filled up to ``width`` entries with ``default``."""
+        value = self.modifier(name, ())
+        given = value if isinstance(value, tuple) else ()
+        return given + (default,) * (width - len(given))
+
+
+class Bound(NamedTuple):
+    """An instruction taken apart: the helper's form, and the arguments of its row."""
+
+    form: Form
+    arguments: tuple[int, ...]
+
+
+def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int) -> Bound:
+    """Split an instruction into form and arguments.
+
+    Args:
+        instruction: What to bind.
+        types: Type name of each operand, which decides how an immediate becomes bits.
+        accum_row: Row of the first accumulation register.
+    """
+    operands: list[OperandForm] = []
+    arguments: list[int] = []
+    for position, operand in enumerate(instruction.operands):
+        what = operand.value
+        if isinstance(what, Register):
+            if what.file is RegisterFile.SCALAR:
+                kind, argument = "s", what.index * 4
+            else:
+                row = what.index + (accum_row if what.file is RegisterFile.ACCUMULATION else 0)
+                kind, argument = "v", row * ROW_BYTES
+            operands.append(OperandForm(kind, what.count, operand.negate, operand.absolute, operand.sign_extend))
+        elif isinstance(what, Immediate):
+            name = types[position] if position < len(types) else "b32"
+            operands.append(OperandForm("k", 0, operand.negate, operand.absolute, operand.sign_extend))
+            argument = immediate_bits(what, name)
+        else:
+            operands.append(OperandForm(what.text if isinstance(what, Symbol) else what.name, 0))
+            argument = 0
+        arguments.append(argument)
+    fixed: list[tuple[str, ModifierValue]] = []
+    modifiers = instruction.modifiers
+    for key in sorted(modifiers):
+        if key in RUNTIME_MODIFIERS and isinstance(modifiers[key], int):
+            fixed.append((key, "runtime"))
+        elif key not in _RESULT_NEUTRAL:
+            fixed.append((key, modifiers[key]))
+    for key in RUNTIME_MODIFIERS:
+        value = modifiers.get(key)
+        if isinstance(value, int):
+            arguments.append(value)
+    if len(arguments) > Argument.OPERAND_LIMIT:
+        raise UnsupportedInstructionError(f"{instruction.text}: more than {Argument.OPERAND_LIMIT} operands")
+    return Bound(Form(instruction.opcode, instruction.encoding, tuple(operands), tuple(fixed)), tuple(arguments))
+
+
+def immediate_bits(immediate: Immediate, type_name: str) -> int:
+    """The bits an immediate stands for in an operand of the given type, as a signed 64-bit integer.
+
+    A float constant is a bit pattern of the operand's width. An integer is a raw pattern: an inline constant
+    (-16…64) is sign-extended; a literal is the high half of an f64 and is sign- or zero-extended for integers.
+    """
+    width = int(type_name[1:]) if type_name[1:].isdigit() else 32
+    value = immediate.value
+    if immediate.is_float:
+        if width == 64:
+            return _signed64(struct.unpack("<Q", struct.pack("<d", value))[0])
+        if width == 16:
+            return int(struct.unpack("<H", struct.pack("<e", value))[0])
+        return int(struct.unpack("<I", struct.pack("<f", value))[0])
+    value = int(value)
+    if width == 64:
+        if -16 <= value <= 64:
+            return value
+        if type_name == "f64":
+            return _signed64((value & 0xFFFFFFFF) << 32)
+        if type_name == "i64" and value & 0x80000000 and value > 0:
+            return value - (1 << 32)
+        return _signed64(value & 0xFFFFFFFFFFFFFFFF)
+    return value & (0xFFFF if width == 16 else 0xFFFFFFFF)
+
+
+def _signed64(bits: int) -> int:
+    return bits - (1 << 64) if bits >> 63 else bits

@@ -1,0 +1,85 @@
+"""Where the state of a running wave lives in memory: the contract between generated helpers, driver and launch.
+
+Every helper is called as ``helper(scalars, vectors, context, arguments)``:
+
+* ``scalars``: 32-bit slots, numbered as the ISA encodes scalar operands (s0 is slot 0, VCC 106, EXEC 126, …).
+* ``vectors``: rows of 64 x 32 bit; the ordinary registers first, the accumulation registers from ``accum_row`` on.
+* ``context``: 64-bit slots, see ``Context``.
+* ``arguments``: 64-bit slots of the instruction's row in the table, see ``Row``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+LANES = 64
+SCALAR_SLOTS = 160
+ROW_BYTES = LANES * 4
+
+
+class Context(IntEnum):
+    """64-bit slots of the context that a helper may read or write."""
+
+    LDS = 0  # host address of the workgroup's LDS
+    LDS_BYTES = 1
+    SCRATCH = 2  # host address of the wave's scratch: per lane ``SCRATCH_BYTES`` consecutive bytes
+    SCRATCH_BYTES = 3
+    BUFFERS = 4  # host address of the buffer table: rows of base, end, delta (host = device + delta)
+    BUFFER_COUNT = 5
+    TRACE = 6  # host address of the record ring, 0 to record nothing
+    TRACE_CAPACITY = 7
+    TRACE_COUNT = 8
+    FAULT = 9  # a ``Fault``
+    FAULT_ADDRESS = 10
+    FAULT_LANE = 11
+    FAULT_BYTES = 12
+    WORKGROUP = 13
+    WAVE = 14
+    CLOCK = 15  # instructions executed so far by the wave: what s_memtime reads
+    LDS_STRAY = 16  # LDS accesses beyond the allocation (reads give 0, writes are dropped, as on the hardware)
+    SIZE = 24
+
+
+class Fault(IntEnum):
+    """Why a helper stopped the wave."""
+
+    NONE = 0
+    STRAY_ADDRESS = 1
+    TRAP = 2
+
+
+class Row(IntEnum):
+    """64-bit columns of one instruction's row in the table."""
+
+    HELPER = 0  # address of the helper
+    KIND = 1  # a ``RowKind``
+    TARGET = 2  # index of the branch target
+    ARGUMENTS = 3  # first of the helper's arguments
+    SIZE = 16
+
+
+class Argument(IntEnum):
+    """Arguments with a fixed place, counted from ``Row.ARGUMENTS``; those before are the operands."""
+
+    OPERAND_LIMIT = 9
+    INSTRUCTION = 9  # index of the instruction
+    BUFFER_BASE = 10  # the buffer this instruction touched last: device addresses base and end, and host - device
+    BUFFER_END = 11
+    BUFFER_DELTA = 12
+
+
+class RowKind(IntEnum):
+    """What the driver does with a row."""
+
+    CALL = 0
+    MEMORY = 1  # call, then look for a fault and a full ring
+    SKIP = 2
+    BRANCH = 3
+    BRANCH_SCC0 = 4
+    BRANCH_SCC1 = 5
+    BRANCH_VCCZ = 6
+    BRANCH_VCCNZ = 7
+    BRANCH_EXECZ = 8
+    BRANCH_EXECNZ = 9
+    BARRIER = 10
+    END = 11

@@ -1,0 +1,155 @@
+"""The helper library: forms compiled to machine code once, and kept in the user's cache for this host's processor."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import llvmlite
+import llvmlite.binding as llvm
+import platformdirs
+from llvmlite import ir
+
+from wavecast.simulator.errors import UnsupportedInstructionError
+from wavecast.simulator.execute.emitter import Emitter
+from wavecast.simulator.execute.form import Form
+from wavecast.simulator.execute.registry import operation
+
+# Helpers per object file: LLVM's cost grows faster than linearly in a module's size.
+_CHUNK = 64
+
+
+class HelperLibrary:
+    """Addresses of compiled helpers.
+
+    Args:
+        directory: Where compiled objects are kept; None for the user's cache directory.
+    """
+
+    def __init__(self, directory: Path | None = None) -> None:
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self._machine = _target_machine()
+        backing = llvm.parse_assembly("")
+        self._engine = llvm.create_mcjit_compiler(backing, self._machine)
+        root = directory or Path(platformdirs.user_cache_dir("wavecast")) / "helpers"
+        self._directory = root / _fingerprint()
+        self._addresses: dict[str, int] = {}
+        self._files: dict[str, Path] = {}
+        self._scanned: set[Path] = set()
+
+    def addresses(self, forms: Iterable[Form]) -> dict[Form, int]:
+        """Addresses of the helpers for these forms, compiling what no earlier run has compiled.
+
+        Raises:
+            UnsupportedInstructionError: A form that no entry of the opcode table can emit.
+        """
+        wanted = {form.symbol: form for form in forms}
+        missing = [symbol for symbol in wanted if symbol not in self._addresses]
+        if missing:
+            self._scan()
+            for path in {self._files[symbol] for symbol in missing if symbol in self._files}:
+                self._load(path)
+            absent = sorted(symbol for symbol in missing if symbol not in self._addresses)
+            for start in range(0, len(absent), _CHUNK):
+                self._compile([wanted[symbol] for symbol in absent[start : start + _CHUNK]])
+        return {form: self._addresses[symbol] for symbol, form in wanted.items()}
+
+    def _scan(self) -> None:
+        if not self._directory.is_dir():
+            return
+        for index in self._directory.glob("*.json"):
+            if index in self._scanned:
+                continue
+            self._scanned.add(index)
+            for symbol in json.loads(index.read_text()):
+                self._files.setdefault(symbol, index.with_suffix(".o"))
+
+    def _load(self, path: Path) -> None:
+        try:
+            object_file = llvm.ObjectFileRef.from_path(str(path))
+        except (RuntimeError, OSError):
+            return
+        symbols = json.loads(path.with_suffix(".json").read_text())
+        self._engine.add_object_file(object_file)
+        self._register(symbols)
+
+    def _register(self, symbols: Iterable[str]) -> None:
+        for symbol in symbols:
+            address = self._engine.get_function_address(symbol)
+            if address:
+                self._addresses.setdefault(symbol, address)
+
+    def _compile(self, forms: list[Form]) -> None:
+        module = emit_module(forms)
+        parsed = llvm.parse_assembly(str(module))
+        parsed.verify()
+        tuning = llvm.create_pipeline_tuning_options(speed_level=1)
+        passes = llvm.create_pass_builder(self._machine, tuning).getModulePassManager()
+        passes.run(parsed, llvm.create_pass_builder(self._machine, tuning))
+        code = self._machine.emit_object(parsed)
+        symbols = [form.symbol for form in forms]
+        self._keep(code, symbols)
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        self._register(symbols)
+
+    def _keep(self, code: bytes, symbols: list[str]) -> None:
+        """Write object and index so that a reader never sees half a file; a read-only cache is no error."""
+        name = hashlib.sha256("\n".join(symbols).encode()).hexdigest()[:24]
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            for suffix, content in ((".o", code), (".json", json.dumps(symbols).encode())):
+                handle, temporary = tempfile.mkstemp(dir=self._directory)
+                with os.fdopen(handle, "wb") as file:
+                    file.write(content)
+                os.replace(temporary, self._directory / f"{name}{suffix}")
+        except OSError:
+            return
+
+
+def emit_module(forms: Iterable[Form]) -> ir.Module:
+    """LLVM IR of the helpers for these forms.
+
+    Raises:
+        UnsupportedInstructionError: A form that no entry can emit.
+    """
+    module = ir.Module(name="helpers")
+    module.triple = llvm.get_process_triple()
+    for form in forms:
+        entry = operation(form.opcode)
+        if entry is None:
+            raise UnsupportedInstructionError(f"opcode {form.opcode} has no semantics")
+        emitter = Emitter(module, form)
+        try:
+            entry.emit(emitter)
+        except NotImplementedError as error:
+            raise UnsupportedInstructionError(f"{form.opcode} ({form.encoding or 'plain'}): {error}") from None
+        emitter.finish()
+    return module
+
+
+def _target_machine() -> llvm.TargetMachine:
+    features = llvm.get_host_cpu_features()
+    if features.get("avx512f"):
+        # 64 lanes fill whole 512-bit registers; LLVM would halve them by default to protect the clock of scalar code.
+        features["prefer-256-bit"] = False
+    target = llvm.Target.from_triple(llvm.get_process_triple())
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(), features=features.flatten(), opt=2, reloc="pic", codemodel="jitdefault", jit=True
+    )
+
+
+def _fingerprint() -> str:
+    """Changes whenever the emitted code could: emitter sources, LLVM, processor."""
+    digest = hashlib.sha256()
+    digest.update(llvmlite.__version__.encode())
+    digest.update(repr(llvm.llvm_version_info).encode())
+    digest.update(llvm.get_host_cpu_name().encode())
+    digest.update(llvm.get_host_cpu_features().flatten().encode())
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()[:24]

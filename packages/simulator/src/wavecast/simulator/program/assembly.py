@@ -1,0 +1,294 @@
+"""From the assembly text that a compiler emits for gfx942 or gfx950 to a ``Kernel``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from wavecast.simulator.errors import AssemblyError
+from wavecast.simulator.program.instruction import Instruction, Label, ModifierValue, Operand, SourceLine
+from wavecast.simulator.program.kernel import Argument, Kernel, Resources
+from wavecast.simulator.program.operand import parse_modifier, parse_operand, split_operands, split_words
+
+_TARGET = re.compile(r"\.amdgcn_target\s+\"[^\"]*--(gfx\w+?)(?::[^\"]*)?\"")
+_FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
+_LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
+_LABEL = re.compile(r"([.$A-Za-z_][\w.$@]*):$")
+_FRAME = re.compile(r"([^\s@\[\]]+):(\d+):(\d+)")
+_COUNTER = re.compile(r";\s*(NumVgprs|NumAgprs|TotalNumSgprs|ScratchSize):\s*(\d+)")
+_ENCODINGS = ("_e64_dpp", "_dpp", "_sdwa", "_e32", "_e64")
+_CONDITIONAL = "s_cbranch_"
+_ENDS_BLOCK = ("s_branch", "s_endpgm", "s_setpc_b64", "s_swappc_b64")
+
+
+def parse_assembly(text: str, *, name: str | None = None, lds_bytes: int = 0) -> Kernel:
+    """Parse one kernel out of AMDGCN assembly text.
+
+    Args:
+        text: Output of Triton (``asm["amdgcn"]``) or of ``clang -S``.
+        name: Kernel to take; may be left out when the text has only one.
+        lds_bytes: Dynamic LDS bytes of the launch (Triton's ``shared``), added to the static size.
+
+    Raises:
+        AssemblyError: No such kernel, several kernels and no name, or a line that is not understood.
+    """
+    kernels = re.findall(r"^\s*\.amdhsa_kernel\s+(\S+)", text, re.MULTILINE)
+    if not kernels:
+        raise AssemblyError(
+            "the text has no .amdhsa_kernel directive, so no kernel",
+            hint="give the assembly of a code object for the GPU: Triton's asm['amdgcn'], or clang -S --cuda-device-only",
+        )
+    if name is None:
+        if len(kernels) > 1:
+            raise AssemblyError(f"the text has {len(kernels)} kernels: {', '.join(kernels)}", hint="name one of them")
+        name = kernels[0]
+    elif name not in kernels:
+        raise AssemblyError(f"no kernel {name!r} in the text, which has: {', '.join(kernels)}")
+    target = _TARGET.search(text)
+    if not target:
+        raise AssemblyError("the text has no .amdgcn_target directive, so its architecture is unknown")
+
+    body = _Body(name)
+    body.read(text)
+    descriptor = _read_descriptor(text, name)
+    metadata = _read_metadata(text, name)
+    return Kernel(
+        name=name,
+        arch=target[1],
+        instructions=tuple(body.instructions),
+        blocks=tuple(body.blocks),
+        descriptor=descriptor,
+        arguments=metadata.arguments,
+        kernarg_bytes=metadata.values.get("kernarg_segment_size", 0),
+        workgroup_size=metadata.values.get("max_flat_workgroup_size", 64),
+        resources=_resources(body.counters, descriptor, metadata.values, lds_bytes),
+    )
+
+
+@dataclass(slots=True)
+class _Draft:
+    """An instruction before its block and its branch target are known."""
+
+    opcode: str
+    encoding: str
+    operands: tuple[Operand, ...]
+    modifiers: Mapping[str, ModifierValue]
+    text: str
+    source: SourceLine | None
+
+
+@dataclass(slots=True)
+class _Body:
+    """The instructions of one function of the text."""
+
+    name: str
+    instructions: list[Instruction] = field(default_factory=list)
+    blocks: list[int] = field(default_factory=list)
+    counters: dict[str, int] = field(default_factory=dict)
+
+    def read(self, text: str) -> None:
+        drafts: list[_Draft] = []
+        labels: dict[str, int] = {}
+        files: dict[int, str] = {}
+        source: SourceLine | None = None
+        inside = False
+        for number, raw in enumerate(text.splitlines(), start=1):
+            code, _, comment = raw.partition(";")
+            line = code.strip()
+            if not inside:
+                if line.startswith(".file"):
+                    _read_file(line, files)
+                elif line == f"{self.name}:":
+                    inside = True
+                elif drafts and (match := _COUNTER.match(raw.strip())):
+                    self.counters.setdefault(match[1], int(match[2]))
+                continue
+            if not line:
+                continue
+            if line.startswith("."):
+                if line.startswith((".section", ".Lfunc_end", ".size", ".amdhsa_kernel")):
+                    inside = False
+                elif match := _LABEL.match(line):
+                    labels[match[1]] = len(drafts)
+                elif line.startswith(".loc"):
+                    source = _source_line(line, comment, files)
+                elif line.startswith(".file"):
+                    _read_file(line, files)
+            elif match := _LABEL.match(line):
+                labels[match[1]] = len(drafts)
+            else:
+                drafts.append(_parse_line(line, number, source))
+        self._link(drafts, labels)
+
+    def _link(self, drafts: list[_Draft], labels: Mapping[str, int]) -> None:
+        targets: dict[int, int] = {}
+        leaders = {0}
+        for index, draft in enumerate(drafts):
+            branches = draft.opcode == "s_branch" or draft.opcode.startswith(_CONDITIONAL)
+            if branches:
+                label = draft.operands[0].value
+                if not isinstance(label, Label) or label.name not in labels:
+                    raise AssemblyError(f"{self.name}: branch {draft.text!r} goes to a label that is not in the text")
+                targets[index] = labels[label.name]
+                leaders.add(labels[label.name])
+            if branches or draft.opcode in _ENDS_BLOCK:
+                leaders.add(index + 1)
+        self.blocks = sorted(leader for leader in leaders if leader < len(drafts))
+        starts = set(self.blocks)
+        block = -1
+        for index, draft in enumerate(drafts):
+            block += index in starts
+            self.instructions.append(
+                Instruction(
+                    index=index,
+                    opcode=draft.opcode,
+                    encoding=draft.encoding,
+                    operands=draft.operands,
+                    modifiers=draft.modifiers,
+                    text=draft.text,
+                    source=draft.source,
+                    target=targets.get(index),
+                    block=block,
+                )
+            )
+
+
+def _read_file(line: str, files: dict[int, str]) -> None:
+    if match := _FILE.match(line):
+        files[int(match[1])] = match[3] or match[2]
+
+
+def _source_line(line: str, comment: str, files: Mapping[int, str]) -> SourceLine | None:
+    """The position in the kernel's own file: for inlined library code that is the outermost frame of the call chain."""
+    frames = _FRAME.findall(comment)
+    if frames:
+        file, number, column = frames[-1]
+        return SourceLine(file, int(number), int(column))
+    if match := _LOCATION.match(line):
+        return SourceLine(files.get(int(match[1]), "?"), int(match[2]), int(match[3]))
+    return None
+
+
+def _parse_line(line: str, number: int, source: SourceLine | None) -> _Draft:
+    mnemonic, _, rest = line.partition(" ")
+    mnemonic, _, tail = mnemonic.partition("\t")
+    rest = f"{tail} {rest}".strip()
+    opcode, encoding = _split_encoding(mnemonic)
+    if opcode.startswith("s_waitcnt"):
+        return _Draft(opcode, "", (), _wait_counters(rest), line, source)
+    parts = split_operands(rest)
+    operands: list[Operand] = []
+    modifiers: dict[str, ModifierValue] = {}
+    try:
+        for position, part in enumerate(parts):
+            if part.startswith(("hwreg(", "sendmsg(")):
+                operands.append(parse_operand(part))
+                continue
+            words = split_words(part)
+            if position and ":" in words[0] and not words[0].startswith(("v[", "s[", "a[", "|", "-")):
+                # A modifier such as ``quad_perm:[…]`` that a comma, not a space, separates from the operands.
+                pass
+            else:
+                operands.append(parse_operand(words[0]))
+                words = words[1:]
+            for word in words:
+                key, value = _modifier_or_operand(word, operands)
+                if key:
+                    modifiers[key] = value
+    except AssemblyError as error:
+        raise AssemblyError(f"line {number}: {line!r}: {error}") from None
+    return _Draft(opcode, encoding, tuple(operands), modifiers, line, source)
+
+
+def _modifier_or_operand(word: str, operands: list[Operand]) -> tuple[str, ModifierValue]:
+    if word == "off":
+        operands.append(parse_operand(word))
+        return "", 0
+    return parse_modifier(word)
+
+
+def _split_encoding(mnemonic: str) -> tuple[str, str]:
+    for suffix in _ENCODINGS:
+        if mnemonic.endswith(suffix):
+            return mnemonic[: -len(suffix)], suffix[1:]
+    return mnemonic, ""
+
+
+def _wait_counters(text: str) -> dict[str, ModifierValue]:
+    """``vmcnt(0) & lgkmcnt(0)`` as ``{"vmcnt": 0, "lgkmcnt": 0}``; a bare number is kept as ``{"raw": n}``."""
+    counters: dict[str, ModifierValue] = {key: int(value) for key, value in re.findall(r"(\w+cnt)\((\d+)\)", text)}
+    if not counters and text:
+        counters["raw"] = int(text, 0)
+    return counters
+
+
+def _read_descriptor(text: str, name: str) -> dict[str, int]:
+    match = re.search(rf"\.amdhsa_kernel\s+{re.escape(name)}\s*\n(.*?)\.end_amdhsa_kernel", text, re.DOTALL)
+    if not match:
+        raise AssemblyError(f"kernel {name!r}: .amdhsa_kernel has no .end_amdhsa_kernel")
+    values: dict[str, int] = {}
+    symbols = dict(re.findall(r"^\s*\.set\s+([\w.$]+),\s*(\d+)\s*$", text, re.MULTILINE))
+    for key, value in re.findall(r"\.amdhsa_(\w+)\s+([^\s;]+)", match[1]):
+        resolved = symbols.get(value, value)
+        try:
+            values[key] = int(resolved, 0)
+        except ValueError:
+            raise AssemblyError(
+                f"kernel {name!r}: .amdhsa_{key} {value} is a symbolic expression",
+                hint="compile to an object and disassemble it, so that the kernel descriptor holds numbers",
+            ) from None
+    return values
+
+
+@dataclass(slots=True)
+class _Metadata:
+    arguments: tuple[Argument, ...]
+    values: Mapping[str, int]
+
+
+def _read_metadata(text: str, name: str) -> _Metadata:
+    """Read the kernel's entry of ``.amdgpu_metadata``, a small and regular subset of YAML."""
+    match = re.search(r"\.amdgpu_metadata\s*\n(.*?)\.end_amdgpu_metadata", text, re.DOTALL)
+    if not match:
+        raise AssemblyError("the text has no .amdgpu_metadata block", hint="compile for code object version 4 or later")
+    for entry in re.split(r"^  - ", match[1].split("amdhsa.target")[0], flags=re.MULTILINE)[1:]:
+        symbol = re.search(r"^\s*\.name:\s+'?([^\s']+)'?\s*$", entry.split(".args:")[0], re.MULTILINE)
+        symbol = symbol or re.search(r"^    \.name:\s+'?([^\s']+)'?\s*$", entry, re.MULTILINE)
+        if symbol and symbol[1] == name:
+            arguments = tuple(sorted(_read_arguments(entry), key=lambda argument: argument.offset))
+            values = {key: int(value) for key, value in re.findall(r"^\s{0,4}\.(\w+):\s+(\d+)\s*$", entry, re.MULTILINE)}
+            return _Metadata(arguments, values)
+    raise AssemblyError(f"the metadata has no entry for kernel {name!r}")
+
+
+def _read_arguments(entry: str) -> list[Argument]:
+    match = re.search(r"^\s*\.args:\s*\n((?:^      .*\n?)*)", entry, re.MULTILINE)
+    if not match:
+        return []
+    arguments = []
+    for item in re.split(r"^      - ", match[1], flags=re.MULTILINE)[1:]:
+        fields = dict(re.findall(r"\.(\w+):\s+'?([^\s']+)'?", item))
+        arguments.append(
+            Argument(int(fields["offset"]), int(fields["size"]), fields["value_kind"], fields.get("name", ""))
+        )
+    return arguments
+
+
+def _resources(
+    counters: Mapping[str, int], descriptor: Mapping[str, int], metadata: Mapping[str, int], lds_bytes: int
+) -> Resources:
+    vgpr = descriptor.get("next_free_vgpr", 0)
+    accum_offset = descriptor.get("accum_offset", vgpr)
+    agpr = counters.get("NumAgprs", metadata.get("agpr_count", 0))
+    return Resources(
+        vgpr=vgpr,
+        arch_vgpr=counters.get("NumVgprs", vgpr - agpr),
+        agpr=agpr,
+        accum_offset=accum_offset,
+        sgpr=counters.get("TotalNumSgprs", metadata.get("sgpr_count", 0)),
+        lds_bytes=descriptor.get("group_segment_fixed_size", 0) + lds_bytes,
+        scratch_bytes=descriptor.get("private_segment_fixed_size", 0),
+        vgpr_spills=metadata.get("vgpr_spill_count", 0),
+        sgpr_spills=metadata.get("sgpr_spill_count", 0),
+    )
