@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import typer
 
+from wavecast.cli.devices import devices
 from wavecast.cli.doctor import doctor
 from wavecast.cli.errors import CliError, ExitCode
 from wavecast.cli.inspect import inspect
 from wavecast.cli.output import print_error
+from wavecast.cli.predict import predict
 
 # Plain help text: rich markup would cost a third of the 0.3 s that --help may take.
 app = typer.Typer(
@@ -20,7 +22,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (inspect, doctor):
+for verb in (predict, inspect, devices, doctor):
     app.command()(verb)
 
 

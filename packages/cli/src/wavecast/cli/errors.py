@@ -44,6 +44,6 @@ def unknown(kind: str, given: str, possible: list[str] | tuple[str, ...]) -> Cli
     """
     from difflib import get_close_matches
 
-    near = get_close_matches(given, possible, n=1)
+    near = [name for name in possible if given and name.startswith(given)] or get_close_matches(given, possible, n=1)
     suggestion = f"did you mean {near[0]!r}? " if near else ""
     return misuse(f"no {kind} is called {given!r}", hint=f"{suggestion}possible: {', '.join(possible)}")

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,6 +47,35 @@ def print_error(message: str, hint: str) -> None:
     sys.stderr.write(f"error: {message}\n")
     if hint:
         sys.stderr.write(f"\nhint: {hint}\n")
+
+
+@contextmanager
+def progress(total: int) -> Iterator[Callable[[str], None]]:
+    """A progress bar on stderr while the block runs, if stderr is a terminal.
+
+    Args:
+        total: Number of steps.
+
+    Yields:
+        A function to call with the name of each step before it starts.
+    """
+    if not sys.stderr.isatty():
+        yield lambda name: None
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bar = Progress(*columns, console=console(error=True), transient=True, redirect_stdout=False, redirect_stderr=False)
+    with bar:
+        task = bar.add_task("", total=total)
+        started = 0
+
+        def advance(name: str) -> None:
+            nonlocal started
+            bar.update(task, description=name, completed=started)
+            started += 1
+
+        yield advance
 
 
 def significant(value: float | None, digits: int = 3) -> str:

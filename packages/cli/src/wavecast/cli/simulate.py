@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from wavecast.cli.devices import Constant, DeviceFacts
 from wavecast.cli.errors import CliError
 from wavecast.cli.facts import KernelFacts, count_instructions
+from wavecast.cli.rows import KernelRow
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """One run of a function under a virtual device.
+
+    Attributes:
+        arch: Architecture of the device.
+        spec: Identity of the device specification.
+        triton: Version of Triton that compiled the kernels.
+        kernels: The kernels in launch order, equal launches summed.
+        time_us: Time of all launches in one stream; the first pays the launch cost, the others follow back to back.
+        low_us: Lower end of the interval.
+        high_us: Upper end of the interval.
+    """
+
+    arch: str
+    spec: str
+    triton: str
+    kernels: tuple[KernelRow, ...]
+    time_us: float | None
+    low_us: float | None
+    high_us: float | None
 
 
 @contextmanager
@@ -46,4 +73,88 @@ def facts_of_file(path: Path, *, kernel: str | None = None) -> KernelFacts:
         lds_bytes=parsed.resources.lds_bytes,
         spill_bytes=parsed.resources.scratch_bytes,
         instructions=count_instructions(instruction.opcode for instruction in parsed.instructions),
+    )
+
+
+def device_names() -> tuple[str, ...]:
+    """Names of the devices that can be predicted."""
+    from wavecast.simulator.devices import loader
+
+    return loader.device_names()
+
+
+def device_facts(name: str) -> DeviceFacts:
+    """A device with all its constants."""
+    from wavecast.simulator.devices.loader import load_device
+
+    with simulator_errors():
+        device = load_device(name)
+    constants = tuple(
+        Constant(key, item.value, item.low, item.high, item.unit, str(item.kind), item.sources, item.note)
+        for key, item in device.quantities.items()
+    )
+    return DeviceFacts(device.name, device.title, device.arch, device.digest, constants)
+
+
+def predict_run(function: Callable[[], object], *, device: str) -> Prediction:
+    """Run a function whose kernel launches go to a virtual device, and predict the time of all of them in one stream.
+
+    Args:
+        function: Launches Triton kernels on CPU tensors.
+        device: Name of the device.
+
+    Raises:
+        CliError: The simulator refused something, or nothing was launched.
+    """
+    from wavecast.simulator.devices.loader import load_device
+    from wavecast.simulator.virtual import virtual_device
+
+    with simulator_errors():
+        spec = load_device(device)
+        with virtual_device(device, workgroups="sample") as virtual:
+            function()
+        launches = list(virtual.launches)
+    if not launches:
+        raise CliError(f"nothing was launched on {device}", hint="run a function that launches Triton kernels")
+    # All launches but the first follow back to back: they do not pay for waking an idle queue.
+    waking_us = spec.launch.first_us - spec.launch.back_to_back_us
+    times = [launch.result.time for launch in launches]
+    saved_us = waking_us * (len(times) - 1)
+    return Prediction(
+        arch=spec.arch,
+        spec=spec.digest,
+        triton=launches[0].code_object.toolchain.removeprefix("triton "),
+        kernels=_kernel_rows(launches),
+        time_us=sum(time.predicted_us for time in times) - saved_us,
+        low_us=sum(time.low_us for time in times) - saved_us,
+        high_us=sum(time.high_us for time in times) - saved_us,
+    )
+
+
+def _kernel_rows(launches: Sequence[Any]) -> tuple[KernelRow, ...]:
+    """One row for each code object and grid, in the order of the first launch, times and bytes summed."""
+    groups: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
+    for launch in launches:
+        groups.setdefault((launch.code_object.digest, tuple(launch.grid)), []).append(launch)
+    return tuple(_kernel_row(members) for members in groups.values())
+
+
+def _kernel_row(launches: Sequence[Any]) -> KernelRow:
+    first = launches[0]
+    result = first.result
+    resources = result.kernel.resources
+    return KernelRow(
+        name=first.kernel_name,
+        code_object=first.code_object.digest,
+        launches=len(launches),
+        grid=tuple(first.grid),
+        predicted_us=sum(launch.result.time.predicted_us for launch in launches),
+        predicted_low_us=sum(launch.result.time.low_us for launch in launches),
+        predicted_high_us=sum(launch.result.time.high_us for launch in launches),
+        bound=str(result.time.bound),
+        cause=result.time.cause,
+        vgpr=resources.vgpr,
+        sgpr=resources.sgpr,
+        lds_bytes=resources.lds_bytes,
+        spill_bytes=resources.scratch_bytes,
     )

@@ -1,0 +1,55 @@
+"""All experiments by name."""
+
+from __future__ import annotations
+
+from wavecast.cli.errors import misuse, unknown
+from wavecast.cli.experiments import (
+    colwise_per_group,
+    expert_weights,
+    fnuz,
+    rowwise,
+    weight_transpose,
+    wgrad_copies,
+)
+from wavecast.cli.experiments.experiment import Experiment, Shape
+
+EXPERIMENTS: dict[str, Experiment] = {
+    module.EXPERIMENT.name: module.EXPERIMENT
+    for module in (fnuz, colwise_per_group, wgrad_copies, weight_transpose, rowwise, expert_weights)
+}
+
+
+def find_experiments(names: list[str]) -> list[Experiment]:
+    """The named experiments in the order of the names, all of them if no name is given."""
+    for name in names:
+        if name not in EXPERIMENTS:
+            raise unknown("experiment", name, tuple(EXPERIMENTS))
+    return [EXPERIMENTS[name] for name in names or EXPERIMENTS]
+
+
+def choose_variants(experiment: Experiment, names: list[str]) -> tuple[str, ...]:
+    """The named variants, all if no name is given; the baseline is always among them, since the others refer to it."""
+    for name in names:
+        if name not in experiment.variants:
+            raise unknown(f"variant of {experiment.name}", name, experiment.variants)
+    return tuple(name for name in experiment.variants if not names or name in (*names, experiment.baseline))
+
+
+def choose_shapes(experiment: Experiment, text: str | None) -> tuple[Shape, ...]:
+    """The experiment's shapes, or the one that ``text`` asks for.
+
+    Args:
+        experiment: The experiment.
+        text: ``tokens=4096,n=2048``; sizes that it does not name are those of the experiment's first shape.
+    """
+    if text is None:
+        return experiment.shapes
+    shape = dict(experiment.shapes[0])
+    for part in text.split(","):
+        key, _, value = part.partition("=")
+        if key not in shape:
+            raise unknown(f"size of {experiment.name}", key, tuple(shape))
+        if not value.isdecimal() or int(value) == 0:
+            raise misuse(f"{key}={value!r} is no size", hint=f"give a positive whole number: {key}={shape[key]}")
+        shape[key] = int(value)
+    return (shape,)

@@ -1,0 +1,89 @@
+"""``predict``: the time of the catalogue's experiments, from the code objects that a GPU would run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wavecast.cli import output
+from wavecast.cli.errors import CliError, unknown
+
+if TYPE_CHECKING:
+    from wavecast.cli.prediction import Case
+    from wavecast.cli.rows import Row
+
+
+def predict(
+    experiments: Annotated[
+        list[str] | None, typer.Argument(help="Names of the catalogue; all if none is given.")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="mi300x, mi325x, mi355x, mi300a; default: the experiment's.")
+    ] = None,
+    variant: Annotated[list[str] | None, typer.Option(help="Only this one and the baseline; may be repeated.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
+    freeze: Annotated[Path | None, typer.Option(help="Write a record a measurement can complete, to DIR.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print wavecast.predict/1 on stdout.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns; adds bytes and registers.")] = False,
+) -> None:
+    """Predict how long kernels take, and why, by executing their code objects without a GPU."""
+    from wavecast.cli import records, tables
+    from wavecast.cli.rows import PREDICT_SCHEMA, Document, document_to_json
+
+    cases = _cases(experiments or [], device=device, variants=variant or [], shape=shape)
+    results, failures = _predict_all(cases, show=None if json else lambda rows: tables.print_rows(rows, wide=wide))
+    rows = tuple(row for result in results for row in result)
+    if json:
+        output.print_json(document_to_json(Document(schema=PREDICT_SCHEMA, rows=rows)))
+    if freeze is not None:
+        for path in records.freeze(rows, directory=freeze):
+            output.print_message(f"wrote {path}")
+    for error in failures[:-1]:
+        output.print_error(str(error), error.hint)
+    if failures:
+        raise failures[-1]
+
+
+def _cases(names: list[str], *, device: str | None, variants: list[str], shape: str | None) -> list[Case]:
+    """Everything that can be wrong with the arguments is found here, before anything runs."""
+    from wavecast.cli import simulate
+    from wavecast.cli.experiments.catalogue import choose_shapes, choose_variants, find_experiments
+    from wavecast.cli.prediction import Case
+
+    chosen = find_experiments(names)
+    if device is not None and device not in simulate.device_names():
+        raise unknown("device", device, simulate.device_names())
+    return [
+        Case(experiment, item, device or experiment.device, choose_variants(experiment, variants))
+        for experiment in chosen
+        for item in choose_shapes(experiment, shape)
+    ]
+
+
+def _predict_all(
+    cases: Sequence[Case], *, show: Callable[[Sequence[Row]], None] | None
+) -> tuple[list[tuple[Row, ...]], list[CliError]]:
+    """Predict every case; one that fails does not keep the others from being answered.
+
+    Args:
+        cases: What to predict.
+        show: Called with the rows of each case as soon as they are known.
+    """
+    from wavecast.cli.prediction import predict_case
+
+    results: list[tuple[Row, ...]] = []
+    failures: list[CliError] = []
+    with output.progress(sum(len(case.variants) for case in cases)) as advance:
+        for case in cases:
+            try:
+                rows = predict_case(case, advance=advance)
+            except CliError as error:
+                failures.append(error)
+                continue
+            results.append(rows)
+            if show is not None:
+                show(rows)
+    return results, failures

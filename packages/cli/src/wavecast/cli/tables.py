@@ -1,0 +1,89 @@
+"""Rows as tables for a person."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+from rich.table import Table
+
+from wavecast.cli import output
+from wavecast.cli.rows import Row
+
+# Heading and whether it is shown at 80 columns.
+COLUMNS: tuple[tuple[str, bool], ...] = (
+    ("variant", True),
+    ("ker-\nnels", True),
+    ("pred.\nµs", True),
+    ("interval\nµs", True),
+    ("speed-\nup", True),
+    ("publ.\nµs", True),
+    ("speed-\nup", True),
+    ("error\n%", True),
+    ("bound", True),
+    ("HBM read\nMB", False),
+    ("HBM write\nMB", False),
+    ("minimum\nMB", False),
+    ("coalescing\n%", False),
+    ("fences\nrel. + acq.", False),
+    ("VGPR", False),
+    ("SGPR", False),
+    ("LDS\nB", False),
+    ("spill\nB", False),
+    ("waves\na SIMD", False),
+)
+
+
+def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:
+    """Print the rows of one case: a heading, a table, the cause of each row, and where the published times are from."""
+    first = rows[0]
+    sizes = " ".join(f"{key}={value}" for key, value in first.shape.items())
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading, narrow in COLUMNS:
+        if wide or narrow:
+            left = heading in ("variant", "bound")
+            table.add_column(heading, justify="left" if left else "right", no_wrap=heading == "variant")
+    for row in rows:
+        cells = _cells(row)
+        table.add_row(*(cell for cell, (_, narrow) in zip(cells, COLUMNS, strict=True) if wide or narrow))
+    output.print_table(f"{first.experiment}  {sizes}  {first.device} ({first.arch}), {first.dtype}", wide=wide)
+    output.print_table(table, wide=wide)
+    for line in _remarks(rows):
+        output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
+    output.print_table("", wide=wide)
+
+
+def _cells(row: Row) -> list[str]:
+    short = output.significant
+    interval = f"{short(row.predicted_low_us)}–{short(row.predicted_high_us)}"
+    return [
+        row.variant,
+        str(row.launches) if row.launches is not None else output.UNKNOWN,
+        short(row.predicted_us),
+        interval if row.predicted_low_us is not None else output.UNKNOWN,
+        output.times(row.speedup),
+        short(row.published_us),
+        output.times(row.speedup_published),
+        output.percent(row.error_percent),
+        row.bound or output.UNKNOWN,
+        _megabytes(row.hbm_read_bytes),
+        _megabytes(row.hbm_write_bytes),
+        _megabytes(row.minimum_bytes),
+        short(None if row.coalescing_efficiency is None else 100 * row.coalescing_efficiency),
+        f"{short(row.fence_release)} + {short(row.fence_acquire)}",
+        *(_whole(value) for value in (row.vgpr, row.sgpr, row.lds_bytes, row.spill_bytes, row.waves_per_simd)),
+    ]
+
+
+def _remarks(rows: Sequence[Row]) -> list[str]:
+    causes = [f"{row.variant}: {row.cause}" for row in rows if row.cause]
+    sources = dict.fromkeys(row.published_source for row in rows if row.published_source)
+    return [*causes, *(f"published: {source}" for source in sources)]
+
+
+def _megabytes(value: float | None) -> str:
+    return output.significant(None if value is None else value / 1e6)
+
+
+def _whole(value: int | None) -> str:
+    return output.UNKNOWN if value is None else f"{value:,}"

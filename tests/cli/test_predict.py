@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+
+from wavecast.cli.app import run
+from wavecast.cli.errors import CliError
+from wavecast.cli.records import freeze, record_from_json
+from wavecast.cli.rows import Row, document_from_json
+
+
+def rows_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[Row, ...]:
+    assert run(["predict", "--json", *arguments]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    return document_from_json(json.loads(captured.out)).rows
+
+
+def test_rows_of_an_experiment(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    rows = rows_of(["colwise-per-group"], capsys)
+    assert [(row.variant, row.shape["n"]) for row in rows] == [
+        (variant, n)
+        for n in (2048, 7168)
+        for variant in ("byte-stores", "vector-two-pass", "fused-single-pass", "wavecast")
+    ]
+    first, _, third, last = rows[:4]
+    assert (first.speedup, first.published_us, first.error_percent) == (1.0, 785, pytest.approx(100 * (800 / 785 - 1)))
+    assert (third.speedup, third.speedup_published) == (pytest.approx(800 / 120), pytest.approx(785 / 136))
+    assert (last.speedup, last.published_us, last.error_percent) == (8.0, None, None)
+    assert last.minimum_bytes == 3 * 32768 * 2048 + 32 * (8 * 2048 + 4)
+    assert (last.device, last.spec, last.path, last.launches) == ("mi300x", "mi300x-0", "triton", 2)
+
+
+def test_published_times_are_only_for_their_own_shape_and_device(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in (["--shape", "tokens=4096,n=2048"], ["--device", "mi355x"]):
+        rows = rows_of(["colwise-per-group", *arguments], capsys)
+        assert all(row.published_us is None for row in rows)
+    assert rows[0].device == "mi355x"
+
+
+def test_one_variant_comes_with_its_baseline(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    rows = rows_of(["colwise-per-group", "--variant", "wavecast", "--shape", "groups=4"], capsys)
+    assert [row.variant for row in rows] == ["byte-stores", "wavecast"]
+    assert rows[0].shape == {"tokens": 32768, "n": 2048, "groups": 4}
+    assert rows[1].speedup == 8.0
+
+
+def test_table(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predict", "colwise-per-group", "--shape", "n=2048"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert "\x1b" not in captured.out
+    lines = [line.rstrip() for line in captured.out.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert lines[0] == "colwise-per-group  tokens=32768 n=2048 groups=32  mi300x (gfx942), bf16 -> fp8"
+    (fused,) = [line.split() for line in lines if line.startswith("fused-single-pass ")]
+    assert fused == ["fused-single-pass", "2", "120", "108–144", "6.67×", "136", "5.77×", "-11.8", "hbm"]
+    assert "fused-single-pass: fused-single-pass has its cause." in lines
+    assert any(line.startswith("published: pytorch/ao#4113") for line in lines)
+
+
+def test_a_failing_experiment_does_not_hide_the_others(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["predict", "rowwise", "colwise-per-group"]) == 1
+    captured = capsys.readouterr()
+    assert "byte-stores" in captured.out
+    assert captured.err.count("error: separate-kernels does not run\n\nhint: take another\n") == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["colwise"], "no experiment is called 'colwise'", "did you mean 'colwise-per-group'? possible: fnuz, "),
+        (["rowwise", "--device", "mi30x"], "no device is called 'mi30x'", "did you mean 'mi300x'?"),
+        (["rowwise", "--variant", "ours"], "no variant of rowwise is called 'ours'", "separate-kernels, wavecast"),
+        (["rowwise", "--shape", "m=5"], "no size of rowwise is called 'm'", "possible: tokens, n"),
+        (["rowwise", "--shape", "n=-5"], "n='-5' is no size", "positive whole number"),
+        (["rowwise", "--shape", "n"], "n='' is no size", "positive whole number"),
+    ],
+)
+def test_misuse(
+    arguments: list[str], message: str, hint: str, fake_simulator: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["predict", *arguments]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"error: {message}")
+    assert hint in captured.err.split("\n\nhint: ")[1]
+    assert fake_simulator == []
+
+
+def test_freeze_writes_records_once(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = rows_of(["colwise-per-group"], capsys)
+    day = datetime.date(2026, 1, 2)
+    (path,) = freeze(rows, directory=tmp_path / "records", date=day)
+    assert path.name == "2026-01-02-colwise-per-group-mi300x-triton3.7.1.json"
+    record = record_from_json(json.loads(path.read_text()))
+    assert (record.date, record.machine, record.spread, record.rows) == (day, None, None, rows)
+    with pytest.raises(CliError, match="not overwritten"):
+        freeze(rows, directory=tmp_path / "records", date=day)
