@@ -1,0 +1,138 @@
+"""Two slower forms of expert weight quantization that practice used.
+
+*five-kernels*: an operator chain over the E * N columns: amax of absolute values; division of the maximum by the
+clamped amax; rounding to a power of two; multiplication into an fp32 copy of the weight; saturating cast. 13 bytes a
+bf16 value. (The chain computes its inverse scales where it rounds.)
+
+*fused*: one launch, a program for BLOCK_N columns of one expert, that walks over K twice in tiles of BLOCK_K: 5 bytes a
+value are asked for. A program comes back to a value only after BLOCK_N * K others.
+
+Rounding clears mantissa bits where the code that these stand for takes ``exp2(floor(log2()))``: equal results where
+log2 is exact, and it is a computation per column, not per value.
+"""
+
+from __future__ import annotations
+
+import torch
+import triton
+import triton.language as tl
+
+from wavecast.kernels._device_helpers import (
+    finite_abs,
+    floor_to_power_of_two,
+    inverse_of,
+    scale_and_saturate,
+    scale_from_amax,
+)
+from wavecast.kernels.formats import Fp8Format
+from wavecast.kernels.reference_ops import EPS
+from wavecast.kernels.rowwise.baseline import BLOCK, NUM_WARPS, launch_amax, launch_multiply_and_cast
+
+FUSED_BLOCK_K = 128
+FUSED_BLOCK_N = 64
+FUSED_NUM_WARPS = 4
+FUSED_NUM_STAGES = 2
+
+
+@triton.jit
+def divide_kernel(amax_ptr, scale_ptr, count, FP8_MAX: tl.constexpr, EPS: tl.constexpr, BLOCK: tl.constexpr):
+    """``count`` scales from their amax values, not rounded."""
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    amax = tl.load(amax_ptr + index, mask=index < count, other=0.0)
+    tl.store(scale_ptr + index, scale_from_amax(amax, FP8_MAX, EPS, False), mask=index < count)
+
+
+@triton.jit
+def round_kernel(scale_ptr, inverse_ptr, count, POWER_OF_TWO: tl.constexpr, BLOCK: tl.constexpr):
+    """Round ``count`` scales down to powers of two in place, if asked for, and invert them."""
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    scale = tl.load(scale_ptr + index, mask=index < count, other=1.0)
+    if POWER_OF_TWO:
+        scale = floor_to_power_of_two(scale)
+    tl.store(scale_ptr + index, scale, mask=index < count)
+    tl.store(inverse_ptr + index, inverse_of(scale), mask=index < count)
+
+
+@triton.jit
+def two_pass_kernel(
+    w_ptr,
+    stride_e: tl.int64,
+    stride_k,
+    stride_n,
+    values_ptr,
+    out_stride_e: tl.int64,
+    out_stride_k,
+    out_stride_n,
+    scale_ptr,
+    inverse_ptr,
+    k,
+    n,
+    FP8_MAX: tl.constexpr,
+    EPS: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_N: tl.constexpr,
+):
+    """Quantize BLOCK_N columns of one expert: one walk over K for the amax, another for the cast."""
+    expert = tl.program_id(0)
+    ns = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    n_mask = ns < n
+    amax = tl.zeros((BLOCK_N,), tl.float32)
+    for start in range(0, k, BLOCK_K):
+        ks = start + tl.arange(0, BLOCK_K)
+        mask = (ks[:, None] < k) & n_mask[None, :]
+        offsets = expert * stride_e + ks[:, None] * stride_k + ns[None, :] * stride_n
+        amax = tl.maximum(amax, tl.max(finite_abs(tl.load(w_ptr + offsets, mask=mask, other=0.0)), axis=0))
+    scale = scale_from_amax(amax, FP8_MAX, EPS, POWER_OF_TWO)
+    tl.store(scale_ptr + expert * n + ns, scale, mask=n_mask)
+    tl.store(inverse_ptr + expert * n + ns, inverse_of(scale), mask=n_mask)
+    for start in range(0, k, BLOCK_K):
+        ks = start + tl.arange(0, BLOCK_K)
+        mask = (ks[:, None] < k) & n_mask[None, :]
+        offsets = expert * stride_e + ks[:, None] * stride_k + ns[None, :] * stride_n
+        y = scale_and_saturate(tl.load(w_ptr + offsets, mask=mask, other=0.0), scale[None, :], FP8_MAX)
+        out_offsets = expert * out_stride_e + ks[:, None] * out_stride_k + ns[None, :] * out_stride_n
+        tl.store(values_ptr + out_offsets, y.to(values_ptr.dtype.element_ty), mask=mask)
+
+
+def launch_five_kernels(
+    weight: torch.Tensor,
+    values: torch.Tensor,
+    scale: torch.Tensor,
+    inverse: torch.Tensor,
+    *,
+    fmt: Fp8Format,
+    power_of_two: bool,
+    arch: str | None,
+) -> None:
+    """The operator chain on allocated outputs; see `wavecast.kernels.expert_weights.api` for shapes."""
+    del arch  # an operator chain does not choose its blocks by architecture
+    experts, k, n = weight.shape
+    rows = weight.transpose(1, 2).view(experts * n, k)
+    count = experts * n
+    grid = (triton.cdiv(count, BLOCK),)
+    amax = torch.empty((count,), dtype=torch.float32, device=weight.device)
+    launch_amax(rows, amax)
+    divide_kernel[grid](amax, scale, count, FP8_MAX=fmt.max, EPS=EPS, BLOCK=BLOCK, num_warps=NUM_WARPS)
+    round_kernel[grid](scale, inverse, count, POWER_OF_TWO=power_of_two, BLOCK=BLOCK, num_warps=NUM_WARPS)
+    launch_multiply_and_cast(rows, scale, values, fmt)
+
+
+def launch_two_pass(
+    weight: torch.Tensor,
+    values: torch.Tensor,
+    scale: torch.Tensor,
+    inverse: torch.Tensor,
+    *,
+    fmt: Fp8Format,
+    power_of_two: bool,
+    arch: str | None,
+) -> None:
+    """The fused two-pass form on allocated outputs; see `wavecast.kernels.expert_weights.api` for shapes."""
+    del arch  # one configuration everywhere
+    experts, k, n = weight.shape
+    two_pass_kernel[(experts, triton.cdiv(n, FUSED_BLOCK_N))](
+        weight, *weight.stride(), values, *values.stride(), scale, inverse, k, n,
+        FP8_MAX=fmt.max, EPS=EPS, POWER_OF_TWO=power_of_two,
+        BLOCK_K=FUSED_BLOCK_K, BLOCK_N=FUSED_BLOCK_N, num_warps=FUSED_NUM_WARPS, num_stages=FUSED_NUM_STAGES,
+    )  # fmt: skip

@@ -1,0 +1,46 @@
+"""The wrong-maximum experiment in plain torch on the CPU, and the measure of its damage."""
+
+from __future__ import annotations
+
+import torch
+
+from wavecast.kernels.formats import E4M3FNUZ
+from wavecast.kernels.reference_ops import EPS, finite_abs, floor_to_power_of_two, inverse_of
+
+
+def quantize_fnuz_reference(
+    x: torch.Tensor, *, maximum: float, power_of_two: bool, saturating: bool = True
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Quantize each row of ``x`` (M, K) to e4m3fnuz with scale and clamp made for ``maximum``.
+
+    Args:
+        saturating: whether the conversion turns what it cannot hold into +-240 (as compiled Triton code on gfx942
+            does) or into NaN (as an unguarded conversion does).
+
+    Returns:
+        values (M, K) e4m3fnuz; scale (M, 1) fp32; inverse (M, 1) fp32.
+    """
+    amax = torch.nn.functional.pad(finite_abs(x), (0, 1)).amax(dim=1, keepdim=True)
+    floor = torch.maximum(amax, torch.full_like(amax, EPS))
+    scale = torch.full_like(floor, maximum) / floor
+    if power_of_two:
+        scale = floor_to_power_of_two(scale)
+    y = (x.to(torch.float32) * scale).clamp(-maximum, maximum)
+    if saturating:
+        y = y.clamp(-E4M3FNUZ.max, E4M3FNUZ.max)
+    return y.to(E4M3FNUZ.dtype), scale, inverse_of(scale)
+
+
+def damage_fractions(x: torch.Tensor, values: torch.Tensor, scale: torch.Tensor) -> tuple[float, float]:
+    """Fractions of the finite inputs that came out clipped, and NaN.
+
+    Clipped is a finite input whose scaled magnitude exceeds the largest value of e4m3fnuz and that was stored as that
+    value.
+    """
+    decoded = values.to(torch.float32)
+    finite = torch.isfinite(x.to(torch.float32))
+    scaled = (x.to(torch.float32) * scale).abs()
+    clipped = finite & (decoded.abs() == E4M3FNUZ.max) & (scaled > E4M3FNUZ.max)
+    invalid = finite & decoded.isnan()
+    count = max(int(finite.sum()), 1)
+    return int(clipped.sum()) / count, int(invalid.sum()) / count

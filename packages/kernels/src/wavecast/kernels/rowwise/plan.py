@@ -1,0 +1,81 @@
+"""Block sizes of the row-wise quantizer: a pure function of shape, dtype and architecture; nothing is timed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+MAX_WAVES = 16
+"""Waves of the largest workgroup (1,024 lanes of 64)."""
+
+RESIDENT_VGPRS = 64
+"""32-bit registers a lane may fill with fp32 copies of its part of the row. A workgroup of 16 waves has 128 a lane, and
+the conversion needs the other half for temporaries and results."""
+
+LANE_VALUES = 32
+"""Values a lane owns where the row is long enough: four 16-byte loads of bf16 and two 16-byte stores of FP8. With half
+as many, the reduction over lanes and the two divisions are a quarter of all instructions."""
+
+NARROWEST_ROW = 16
+"""Values a row is padded to at least: one 16-byte store."""
+
+FILL_PROGRAMS = 1024
+"""Programs below which rows are not bundled: about three for each of the 256 to 304 CUs of these GPUs, so that a short
+matrix is spread over all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowwisePlan:
+    """How the fused kernel is launched.
+
+    Attributes:
+        resident: the whole row stays in registers, and memory is read once; otherwise twice.
+        block_m: rows a program.
+        block_k: values of a row a step; all of them if ``resident``.
+        num_warps: waves a program.
+        programs: size of the (one-dimensional) grid.
+    """
+
+    resident: bool
+    block_m: int
+    block_k: int
+    num_warps: int
+    programs: int
+
+
+def wave_lanes(arch: str | None) -> int:
+    """Lanes of a wave: 64 on CDNA (and for the interpreter, where it has no effect), 32 on NVIDIA."""
+    return 32 if arch is not None and arch.startswith("sm_") else 64
+
+
+def next_power_of_two(value: int) -> int:
+    """Smallest power of two >= ``value`` (1 for values below 1)."""
+    return 1 << max(value - 1, 0).bit_length()
+
+
+def plan_rowwise(m: int, k: int, *, dtype: torch.dtype, arch: str | None) -> RowwisePlan:
+    """Plan for an (m, k) input.
+
+    A row is padded to a power of two and given to as many waves as leave each lane `LANE_VALUES` values, so that both
+    the loads and the FP8 stores are 16 bytes wide; very long rows give a lane more. Rows shorter than a workgroup of
+    four waves are bundled, unless that would leave CUs without a program.
+
+    Args:
+        m, k: rows and columns.
+        dtype: of the input; the plan is the same for all, since the values are held as fp32.
+        arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None for the interpreter.
+    """
+    del dtype
+    lanes = wave_lanes(arch)
+    longest = MAX_WAVES * lanes * RESIDENT_VGPRS
+    block_k = max(next_power_of_two(k), NARROWEST_ROW)
+    if block_k > longest:
+        return RowwisePlan(
+            resident=False, block_m=1, block_k=MAX_WAVES * lanes * LANE_VALUES, num_warps=MAX_WAVES, programs=m
+        )
+    block_m = max(4 * lanes * LANE_VALUES // block_k, 1)
+    while block_m > 1 and -(-m // block_m) < FILL_PROGRAMS:
+        block_m //= 2
+    num_warps = min(max(block_m * block_k // (lanes * LANE_VALUES), 1), MAX_WAVES)
+    return RowwisePlan(resident=True, block_m=block_m, block_k=block_k, num_warps=num_warps, programs=-(-m // block_m))

@@ -1,0 +1,101 @@
+"""Block sizes of the transposing weight quantizer: a pure function of shape, dtype and architecture."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from wavecast.kernels.rowwise.plan import wave_lanes
+
+VECTOR_BYTES = 16
+"""Widest access of a lane."""
+
+BLOCK_K = 32
+"""Values of K in a strip: 64 bytes of bf16, the smallest read that L2 and HBM serve without waste. Twice as many would
+fill whole 128-byte lines but halve the rows that fit in registers; the plan instead lets strips that share a line run
+on one XCD."""
+
+RESIDENT_VECTORS = 16
+"""16-byte vectors a lane keeps: 64 of the 128 registers that a lane of a 16-wave workgroup has."""
+
+WAVES = (4, 8, 16)
+"""Workgroup sizes, smallest first: small ones let several workgroups overlap on a CU."""
+
+LINE_BYTES = 128
+XCDS = 8
+"""Dies that workgroups are dealt to in turn on MI300X, MI325X and MI355X. Another number (6 on MI300A, 1 on NVIDIA)
+changes the order of strips only, never a result."""
+
+
+@dataclass(frozen=True, slots=True)
+class TransposePlan:
+    """How the strip kernel is launched.
+
+    Attributes:
+        block_n: rows of N a block; each lane loads ``pack`` vectors for it.
+        block_k: values of K a strip.
+        num_warps: waves a program.
+        resident_blocks: blocks that stay in registers between amax and cast.
+        streamed: whether rows beyond those exist, which are read twice.
+        pack: neighbouring bytes of an output row that are joined before the exchange through LDS.
+        sharers: strips that share one cache line of the input.
+        xcds: dies that programs are dealt to.
+        programs: size of the (one-dimensional) grid: experts times strips.
+    """
+
+    block_n: int
+    block_k: int
+    num_warps: int
+    resident_blocks: int
+    streamed: bool
+    pack: int
+    sharers: int
+    xcds: int
+    programs: int
+
+    @property
+    def resident_rows(self) -> int:
+        """Rows of N that are read once."""
+        return self.resident_blocks * self.block_n
+
+    def read_bytes(self, experts: int, k: int, n: int, *, itemsize: int) -> int:
+        """Bytes that the loads ask for: every value once, and once more those of the rows that do not stay.
+
+        The second read of a strip follows the first within one program, while (n - resident_rows) * block_k values per
+        program are in use: with one program on each of 304 CUs and n = 8192 that is 80 MB of bf16, which the 256 MB
+        Infinity Cache holds, so that HBM still serves each value once.
+        """
+        return experts * k * (n + max(n - self.resident_rows, 0)) * itemsize
+
+
+def plan_weight_transpose(experts: int, k: int, n: int, *, dtype: torch.dtype, arch: str | None) -> TransposePlan:
+    """Plan for an (experts, k, n) weight with k contiguous.
+
+    The smallest workgroup whose registers hold a whole strip is taken; if none does, the largest, which keeps as many
+    rows as fit (4,096 of bf16) and reads the rest twice.
+
+    Args:
+        experts, k, n: sizes of the weight.
+        dtype: of the weight.
+        arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None for the interpreter.
+    """
+    lanes = wave_lanes(arch)
+    itemsize = dtype.itemsize
+    pack = 4 if n % 4 == 0 else 1
+    rows_a_wave = lanes * (VECTOR_BYTES // itemsize) // BLOCK_K * pack
+    most_blocks = RESIDENT_VECTORS // pack
+    num_warps = next((w for w in WAVES if w * rows_a_wave * most_blocks >= n), WAVES[-1])
+    block_n = num_warps * rows_a_wave
+    resident_blocks = min(max(-(-n // block_n), 1), most_blocks)
+    return TransposePlan(
+        block_n=block_n,
+        block_k=BLOCK_K,
+        num_warps=num_warps,
+        resident_blocks=resident_blocks,
+        streamed=n > resident_blocks * block_n,
+        pack=pack,
+        sharers=max(LINE_BYTES // (BLOCK_K * itemsize), 1),
+        xcds=XCDS,
+        programs=experts * -(-k // BLOCK_K),
+    )
