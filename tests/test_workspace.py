@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 IMPORT_EVERYTHING = """
 import importlib, pkgutil, sys
@@ -68,45 +71,50 @@ def test_namespace_package_has_no_init(root: Path) -> None:
     assert not list(root.glob("packages/*/src/wavecast/__init__.py"))
 
 
-def test_environments_pin_what_the_packages_accept(root: Path) -> None:
-    from packaging.requirements import Requirement
-
+def default_dependencies(root: Path) -> list[str]:
     environments = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["envs"]
-    pins = {Requirement(text).name: Requirement(text) for text in environments["default"]["dependencies"]}
+    return list(environments["default"]["dependencies"])
+
+
+def test_environments_pin_what_the_packages_accept(root: Path) -> None:
+    pins = {Requirement(text).name: Requirement(text) for text in default_dependencies(root) if "==" in text}
+    assert sorted(pins) == ["torch", "triton"]
     for path in root.glob("packages/*/pyproject.toml"):
         for text in tomllib.loads(path.read_text())["project"]["dependencies"]:
             wanted = Requirement(text)
-            pinned = pins.get(wanted.name)
-            if pinned is not None:
-                version = next(iter(pinned.specifier)).version
-                assert version in wanted.specifier, f"{path}: {wanted} excludes the pin {pinned}"
+            if wanted.name in pins:
+                version = next(iter(pins[wanted.name].specifier)).version
+                assert version in wanted.specifier, f"{path}: {wanted} excludes the pin {version}"
 
 
-@pytest.mark.network
-def test_pins_resolve_from_pypi(root: Path, tmp_path: Path) -> None:
-    """A plain resolve against PyPI finds the pair; only metadata is downloaded."""
-    dependencies = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["envs"]["default"][
-        "dependencies"
-    ]
-    pins = [text for text in dependencies if "==" in text]
-    requirements = tmp_path / "requirements.txt"
-    requirements.write_text("\n".join(pins))
+def resolve(requirements: list[str], *options: str) -> dict[str, dict[str, Any]]:
+    """Metadata by name of what pip would install here from PyPI alone."""
     # Without find-links and extra indexes: what is asked is what a newcomer's pip would see.
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PIP_") or key == "PIP_CERT"}
     environment["PIP_CONFIG_FILE"] = os.devnull
-    for platform in ("manylinux_2_28_x86_64",):
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--dry-run",
-            "--quiet",
-            "--report",
-            "-",
-            "--ignore-installed",
-        ]
-        command += ["--only-binary", ":all:", "--platform", platform, "--python-version", "3.11"]
-        command += ["--target", str(tmp_path / "none"), "--requirement", str(requirements)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-        assert run.returncode == 0, run.stderr
+    command = [sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--report", "-", "--ignore-installed"]
+    command += ["--only-binary", ":all:", *options, *requirements]
+    run = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert run.returncode == 0, run.stderr
+    return {item["metadata"]["name"]: item["metadata"] for item in json.loads(run.stdout)["install"]}
+
+
+@pytest.mark.network
+def test_pins_are_the_pair_that_pypi_resolves(root: Path) -> None:
+    """The pinned torch exists and asks for the pinned Triton; its CUDA libraries are not looked at."""
+    pins = [text for text in default_dependencies(root) if "==" in text]
+    found = resolve(pins, "--no-deps")
+    assert sorted(f"{name}=={item['version']}" for name, item in found.items()) == sorted(pins)
+    wanted = [Requirement(text) for text in found["torch"]["requires_dist"]]
+    (triton,) = [item for item in wanted if item.name == "triton"]
+    assert triton.marker is None or triton.marker.evaluate({"platform_system": "Linux"})
+    assert found["triton"]["version"] in triton.specifier
+
+
+@pytest.mark.network
+def test_everything_else_resolves_beside_the_pinned_triton(root: Path) -> None:
+    wanted = {text for text in default_dependencies(root) if not text.startswith("torch")}
+    for path in root.glob("packages/*/pyproject.toml"):
+        wanted |= set(tomllib.loads(path.read_text())["project"]["dependencies"])
+    outside = sorted(text for text in wanted if not text.startswith(("torch", "wavecast-")))
+    assert "triton" in resolve(outside)
