@@ -82,11 +82,15 @@ def code_object(compiled: Any) -> CodeObject:
             f"{compiled.name} has no AMDGCN assembly, only {', '.join(sorted(compiled.asm)) or 'nothing'}",
             hint="compile for gfx942 or gfx950, with TRITON_STORE_BINARY_ONLY unset",
         )
-    metadata = compiled.metadata
+    return code_object_of(compiled.metadata, compiled.asm["amdgcn"])
+
+
+def code_object_of(metadata: Any, assembly: str) -> CodeObject:
+    """The code object of a compiled kernel's metadata and its AMDGCN assembly."""
     return CodeObject(
         name=metadata.name,
         arch=metadata.target.arch,
-        assembly=compiled.asm["amdgcn"],
+        assembly=assembly,
         toolchain=toolchain_name(),
         num_warps=metadata.num_warps,
         lds_bytes=metadata.shared,

@@ -1,0 +1,141 @@
+"""A device that exists only in the simulator, and the record of what was launched on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from wavecast.simulator.compile.code_object import CodeObject
+from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.virtual.arguments import Binder, LaunchArgument
+
+Grid = tuple[int, int, int]
+Workgroups = Literal["all", "sample"]
+WORKGROUP_CHOICES: tuple[Workgroups, ...] = ("all", "sample")
+# ``simulate_launch(code_object, *, grid, arguments, memory, device, workgroups)``, see wavecast.simulator.launch.
+Simulate = Callable[..., Any]
+# The limits of the dispatch packet's 32-bit grid size fields, in workgroups.
+MAXIMUM_GRID = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """One kernel launch on a virtual device.
+
+    Attributes:
+        kernel: Name of the kernel.
+        code_object: What was launched.
+        grid: Workgroups in x, y, z.
+        num_warps: Waves a workgroup.
+        argument_names: Names of the explicit arguments, in order, without those that were compiled in.
+        result: What the simulator says about it.
+    """
+
+    kernel: str
+    code_object: CodeObject
+    grid: Grid
+    num_warps: int
+    argument_names: tuple[str, ...]
+    result: Any
+
+
+class VirtualDevice:
+    """A device whose launches are executed and timed by the simulator.
+
+    Triton's driver and loaders of other code objects launch through ``launch``.
+
+    Args:
+        spec: Specification, from ``wavecast.simulator.devices.load_device``.
+        workgroups: ``all`` executes every workgroup, so that results are right; ``sample`` executes enough of them for
+            time and traffic, and leaves the results incomplete.
+        simulate: Replaces ``wavecast.simulator.launch.simulate_launch``.
+
+    Attributes:
+        memory: Address space into which the launches' tensors are mapped.
+        launches: What was launched, oldest first.
+    """
+
+    def __init__(self, spec: Any, *, workgroups: Workgroups = "all", simulate: Simulate | None = None) -> None:
+        if workgroups not in WORKGROUP_CHOICES:
+            raise LaunchError(f"workgroups is {workgroups!r}", hint=f"choose one of {', '.join(WORKGROUP_CHOICES)}")
+        self.spec = spec
+        self.workgroups = workgroups
+        self.memory = AddressSpace()
+        self.launches: list[Launch] = []
+        self._binder = Binder(self.memory)
+        self._simulate = simulate
+
+    @property
+    def name(self) -> str:
+        """Name of the device, ``mi300x``."""
+        return str(self.spec.name)
+
+    @property
+    def arch(self) -> str:
+        """Architecture, ``gfx942``."""
+        return str(self.spec.arch)
+
+    def launch(self, code: CodeObject, *, grid: Sequence[int], arguments: Sequence[LaunchArgument]) -> Launch | None:
+        """Run a kernel.
+
+        Args:
+            code: Its code object.
+            grid: Workgroups in one to three dimensions.
+            arguments: All explicit arguments that the kernel's metadata lists, in order.
+
+        Returns:
+            The record, which ``launches`` then holds as well; None for a grid with no workgroup, which is no launch.
+
+        Raises:
+            LaunchError: The code object is for another architecture, or grid or arguments do not fit.
+        """
+        if code.arch != self.arch:
+            raise LaunchError(
+                f"{code.name} was compiled for {code.arch}, and the active virtual device {self.name} is {self.arch}",
+                hint=f"compile it for {self.arch}, or activate a device of architecture {code.arch}",
+            )
+        shape = canonical_grid(code.name, grid)
+        if 0 in shape:
+            return None
+        values = self._binder.bind(arguments)
+        result = self._simulator()(
+            code,
+            grid=shape,
+            arguments=values,
+            memory=self.memory,
+            device=self.spec,
+            workgroups=self.workgroups,
+        )
+        names = tuple(argument.name for argument in arguments)
+        record = Launch(code.name, code, shape, code.num_warps, names, result)
+        self.launches.append(record)
+        return record
+
+    def _simulator(self) -> Simulate:
+        if self._simulate is None:
+            # The engine brings a just-in-time compiler along, which a device that never launches does not need.
+            from wavecast.simulator.launch import simulate_launch
+
+            self._simulate = simulate_launch
+        return self._simulate
+
+
+def canonical_grid(kernel: str, grid: Sequence[int]) -> Grid:
+    """A grid of one to three dimensions as three numbers.
+
+    Raises:
+        LaunchError: Another number of dimensions, or a size that is no integer from 0 to 2^31 − 1.
+    """
+    sizes = [*grid, 1, 1][:3]
+    if not 1 <= len(grid) <= 3 or not all(_is_size(size) for size in sizes):
+        raise LaunchError(
+            f"{kernel} cannot be launched on grid {tuple(grid)}",
+            hint=f"give one to three integers from 0 to {MAXIMUM_GRID}",
+        )
+    return int(sizes[0]), int(sizes[1]), int(sizes[2])
+
+
+def _is_size(size: Any) -> bool:
+    return hasattr(size, "__index__") and 0 <= size <= MAXIMUM_GRID

@@ -1,0 +1,237 @@
+"""The part of a virtual device that Triton talks to: target, properties, loader and launcher."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.backends.driver import DriverBase
+
+from wavecast.simulator.compile.code_object import CodeObject
+from wavecast.simulator.compile.triton import AMD_ARCHITECTURES, WAVE_SIZE, code_object_of
+from wavecast.simulator.errors import CompileError, LaunchError
+from wavecast.simulator.virtual.arguments import LaunchArgument, flatten_arguments
+from wavecast.simulator.virtual.device import VirtualDevice
+
+# Triton keeps compiled kernels by device index. One index an architecture keeps code objects of two architectures
+# apart, lets devices of one architecture share them, and lies beyond every index that a real driver hands out.
+FIRST_INDEX = 1 << 16
+MAXIMUM_WORKGROUP_THREADS = 1024
+# Triton's compiler appends two pointers, to global and to profiling scratch memory, to every kernel's arguments.
+SCRATCH_ARGUMENTS = (LaunchArgument("global_scratch", "*i8", None), LaunchArgument("profile_scratch", "*i8", None))
+
+
+def device_index(arch: str) -> int:
+    """Triton's index of the virtual devices of an architecture."""
+    return FIRST_INDEX + AMD_ARCHITECTURES.index(arch)
+
+
+class VirtualDriver(DriverBase):
+    """Triton driver of one virtual device.
+
+    Attributes:
+        is_virtual: True; real drivers have no such attribute.
+        device: The device that launches go to.
+        utils: What Triton's runtime asks about the device, and its loader.
+    """
+
+    is_virtual = True
+
+    def __init__(self, device: VirtualDevice) -> None:
+        self.device = device
+        self.utils = VirtualUtils(device)
+        self.index = device_index(device.arch)
+
+    @classmethod
+    def is_active(cls) -> bool:
+        """Never chosen by itself, only by ``virtual_device``."""
+        return False
+
+    def map_python_to_cpp_type(self, ty: str) -> str:
+        """Not needed: a virtual launch compiles no C++ code."""
+        raise LaunchError(f"type {ty!r} has no C++ type on a virtual device")
+
+    def launcher_cls(self, src: Any, metadata: Any) -> VirtualLauncher:
+        """The launcher of a compiled kernel; Triton calls this as it would call a class."""
+        code = _cached_code_object(src, metadata)
+        self.utils.expect(code)
+        return VirtualLauncher(src, metadata)
+
+    def get_current_target(self) -> GPUTarget:
+        """What Triton compiles for."""
+        return GPUTarget("hip", self.device.arch, WAVE_SIZE)
+
+    def get_current_device(self) -> int:
+        """Index of the device."""
+        return self.index
+
+    def set_current_device(self, index: int) -> None:
+        """Accepts the index of the active device only."""
+        if index != self.index:
+            raise LaunchError(
+                f"device {index} is not active; {self.device.name} has index {self.index}",
+                hint="enter another virtual_device(...) to change the device",
+            )
+
+    def get_current_stream(self, index: int | None = None) -> int:
+        """The one stream of the device."""
+        return 0
+
+    def get_device_capability(self, index: int | None = None) -> tuple[int, int]:
+        """Major and minor architecture number as ROCm gives them: (9, 4) or (9, 5)."""
+        return 9, int(self.device.arch[-2])
+
+    def get_active_torch_device(self) -> Any:
+        """Where tensors of a launch must lie: the CPU (a ``torch.device`` if the program uses torch)."""
+        torch = sys.modules.get("torch")
+        return torch.device("cpu") if torch is not None else "cpu"
+
+    def get_device_interface(self) -> VirtualInterface:
+        """What stands where ``torch.cuda`` would."""
+        return VirtualInterface(self)
+
+    def get_benchmarker(self) -> Callable[..., Any]:
+        """Wall-clock benchmarking, which has no meaning here."""
+        return _refuse_benchmark
+
+    def get_empty_cache_for_benchmark(self) -> Any:
+        """Refused, see ``get_benchmarker``."""
+        return _refuse_benchmark()
+
+    def clear_cache(self, cache: Any) -> None:
+        """Refused, see ``get_benchmarker``."""
+        _refuse_benchmark()
+
+
+class VirtualUtils:
+    """Properties of the device and the loader of its code objects."""
+
+    def __init__(self, device: VirtualDevice) -> None:
+        self._device = device
+        self._expected: dict[str, CodeObject] = {}
+
+    def get_device_properties(self, index: int) -> dict[str, int | str]:
+        """What Triton's AMD driver reports, as far as the specification has it; sizes in bytes, clocks in kHz."""
+        spec = self._device.spec
+        return {
+            "max_shared_mem": int(spec.lds.bytes_per_cu),
+            "max_num_regs": int(spec.compute.vgpr_per_simd) * int(spec.compute.simd_per_cu) * WAVE_SIZE,
+            "multiprocessor_count": int(spec.compute.num_cu),
+            "sm_clock_rate": int(spec.compute.clock_ghz * 1e6),
+            "max_threads_per_sm": int(spec.compute.waves_per_simd) * int(spec.compute.simd_per_cu) * WAVE_SIZE,
+            "arch": self._device.arch,
+            "warpSize": WAVE_SIZE,
+            "cooperativeLaunch": 1,
+        }
+
+    def expect(self, code: CodeObject) -> None:
+        """Announce the code object that Triton loads next; its loader is given the binary only."""
+        self._expected[code.name] = code
+
+    def load_binary(
+        self, name: str, binary: bytes, shared_bytes: int, index: int
+    ) -> tuple[None, CodeObject, int, int, int]:
+        """Module (none: there is nothing to unload), function, registers, spills, largest workgroup."""
+        code = self._expected.pop(name)
+        registers, spills = _count(code, "vgpr_count"), _count(code, "vgpr_spill_count")
+        return None, code, registers, spills, MAXIMUM_WORKGROUP_THREADS
+
+    def unload_module(self, module: Any) -> None:
+        """Nothing to do."""
+
+
+class VirtualLauncher:
+    """Launches one compiled kernel on whatever virtual device is active at the time."""
+
+    def __init__(self, src: Any, metadata: Any) -> None:
+        self._signature: dict[str, Any] = dict(src.signature)
+        for kind in ("global", "profile"):
+            if getattr(metadata, f"{kind}_scratch_size", 0):
+                raise LaunchError(
+                    f"{metadata.name} needs {kind} scratch memory, which a virtual device does not have",
+                    hint="compile the kernel without instrumentation",
+                )
+
+    def __call__(
+        self,
+        grid_x: int,
+        grid_y: int,
+        grid_z: int,
+        stream: int,
+        function: CodeObject,
+        kernel_metadata: Any,
+        launch_metadata: Any,
+        enter_hook: Callable[[Any], None] | None,
+        exit_hook: Callable[[Any], None] | None,
+        *values: Any,
+    ) -> None:
+        """Called by Triton's runtime with the arguments of the kernel last."""
+        driver = triton.runtime.driver.active
+        if not getattr(driver, "is_virtual", False):
+            raise LaunchError(
+                f"{function.name} was loaded for a virtual device, and {type(driver).__name__} is active",
+                hint="launch it inside the virtual_device(...) context, or compile it again",
+            )
+        arguments: Sequence[LaunchArgument] = [*flatten_arguments(self._signature, values), *SCRATCH_ARGUMENTS]
+        if enter_hook is not None:
+            enter_hook(launch_metadata)
+        driver.device.launch(function, grid=(grid_x, grid_y, grid_z), arguments=arguments)
+        if exit_hook is not None:
+            exit_hook(launch_metadata)
+
+
+class VirtualInterface:
+    """The few calls of ``torch.cuda`` that programs make round their launches."""
+
+    def __init__(self, driver: VirtualDriver) -> None:
+        self._driver = driver
+
+    def is_available(self) -> bool:
+        """True."""
+        return True
+
+    def current_device(self) -> int:
+        """Index of the active device."""
+        return self._driver.get_current_device()
+
+    def set_device(self, index: int) -> None:
+        """Accepts the index of the active device only."""
+        self._driver.set_current_device(index)
+
+    def synchronize(self, device: Any = None) -> None:
+        """Nothing to wait for: a virtual launch has ended when it returns."""
+
+    def Event(self, *_: Any, **__: Any) -> Any:  # noqa: N802
+        """Refused: events measure wall-clock time."""
+        return _refuse_benchmark()
+
+
+def _refuse_benchmark(*_: Any, **__: Any) -> Any:
+    raise LaunchError(
+        "a virtual device cannot be benchmarked by the clock: its launches take the simulator's time, not the GPU's",
+        hint="give an autotuned kernel one configuration; predicted times are in VirtualDevice.launches[i].result.time",
+    )
+
+
+def _count(code: CodeObject, name: str) -> int:
+    found = re.search(rf"^\s*\.{name}:\s*(\d+)", code.assembly, re.MULTILINE)
+    return int(found.group(1)) if found else 0
+
+
+def _cached_code_object(src: Any, metadata: Any) -> CodeObject:
+    """The assembly of a compiled kernel; a launcher is given the metadata only, whose hash finds the cache entry."""
+    from triton.runtime.cache import get_cache_manager
+
+    group = get_cache_manager(metadata.hash).get_group(f"{src.name[:150]}.json") or {}
+    path = next((path for file, path in group.items() if file.endswith(".amdgcn")), None)
+    if path is None:
+        raise CompileError(
+            f"the assembly of {metadata.name} is not in Triton's cache",
+            hint="the cache was cleared while the program ran, or TRITON_CACHE_DIR or TRITON_STORE_BINARY_ONLY changed",
+        )
+    return code_object_of(metadata, Path(path).read_text(encoding="utf-8"))
