@@ -49,3 +49,47 @@ def scale_and_saturate(x, scale, FP8_MAX: tl.constexpr):
     y = x.to(tl.float32) * scale
     clamped = tl.minimum(tl.maximum(y, -FP8_MAX), FP8_MAX)
     return tl.where(y == y, clamped, y)
+
+
+@triton.jit
+def larger(a, b):
+    """Combine function of a maximum that keeps the element type (`tl.max` widens 16-bit integers)."""
+    return tl.maximum(a, b)
+
+
+@triton.jit
+def zero_key(dtype: tl.constexpr):
+    """The `magnitude_key` of 0 for an input dtype: the smallest key that a finite value has."""
+    if dtype == tl.float32:
+        return 0x00800000
+    if dtype == tl.bfloat16:
+        return 0x0080
+    return 0x0400
+
+
+@triton.jit
+def magnitude_key(x):
+    """Signed integer, as wide as x, that orders |x| over the finite values and is negative for Inf and NaN.
+
+    The bits of |x| plus one unit of the exponent: only the all-ones exponent overflows into the sign. A maximum of
+    keys is a maximum of finite magnitudes, without a comparison, and without an fp32 copy of x that the compiler
+    would keep in registers until x is scaled.
+    """
+    if x.dtype == tl.float32:
+        return (x.to(tl.int32, bitcast=True) & 0x7FFFFFFF) + zero_key(x.dtype)
+    return (x.to(tl.int16, bitcast=True) & 0x7FFF) + zero_key(x.dtype)
+
+
+@triton.jit
+def magnitude_of_key(key, dtype: tl.constexpr):
+    """The fp32 magnitude behind an int32 `magnitude_key` of a value of type dtype; 0 for the keys of Inf and NaN."""
+    bits = tl.maximum(key - zero_key(dtype), 0)
+    if dtype == tl.float32:
+        return bits.to(tl.float32, bitcast=True)
+    return bits.to(tl.int16).to(dtype, bitcast=True).to(tl.float32)
+
+
+@triton.jit
+def inside(index, start, end):
+    """start <= index < end for int32 values with start <= end, as one unsigned comparison."""
+    return (index - start).to(tl.uint32, bitcast=True) < (end - start).to(tl.uint32, bitcast=True)

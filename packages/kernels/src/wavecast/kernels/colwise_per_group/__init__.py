@@ -1,0 +1,7 @@
+"""Column-wise FP8 quantization with one scale per group and column."""
+
+from __future__ import annotations
+
+from wavecast.kernels.colwise_per_group.api import ColwiseQuantized, colwise_per_group
+
+__all__ = ["ColwiseQuantized", "colwise_per_group"]

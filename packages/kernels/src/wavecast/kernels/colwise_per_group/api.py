@@ -1,0 +1,145 @@
+"""Column-wise FP8 quantization per group: checks, allocation and launch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+from typing import Any
+
+import torch
+
+from wavecast.kernels.checks import check_fits_int32, check_offsets, check_row_major, check_tensor
+from wavecast.kernels.colwise_per_group.plan import Plan, plan
+from wavecast.kernels.colwise_per_group.reference import column_major_empty, colwise_per_group_reference
+from wavecast.kernels.device import Path, launch_device, route
+from wavecast.kernels.formats import Fp8Format
+from wavecast.kernels.reference_ops import EPS
+
+
+@dataclass(frozen=True)
+class ColwiseQuantized:
+    """Result of a column-wise quantization.
+
+    Attributes:
+        values: ``(tokens, columns)`` FP8, column-major: strides ``(1, tokens)``.
+        scale: ``(groups, columns)`` fp32, the factor that was multiplied in.
+        inverse_scale: ``(groups, columns)`` fp32, what a GEMM multiplies by; None from the variants that stand for
+            earlier practice, which computed it in another kernel.
+        path: how it was computed.
+    """
+
+    values: torch.Tensor
+    scale: torch.Tensor
+    inverse_scale: torch.Tensor | None
+    path: Path
+
+
+def colwise_per_group(
+    x: torch.Tensor,
+    offs: torch.Tensor,
+    *,
+    format: Fp8Format | None = None,  # noqa: A002 - what users call it
+    power_of_two: bool = False,
+) -> ColwiseQuantized:
+    """Quantize ``x`` to FP8 with one scale per group of rows and column, stored column-major.
+
+    One launch, no synchronisation with the host, deterministic, right for any group sizes. A group that fits the tile
+    (`Plan.rows`) is read from memory once; of a longer one all but the last tile is read twice.
+
+    Args:
+        x: ``(tokens, columns)``, bf16, fp16 or fp32; rows contiguous, any row stride.
+        offs: ``(groups,)`` int32 end offsets, non-decreasing; group g is rows ``offs[g-1]`` to ``offs[g]``.
+        format: FP8 format; None takes the native one of the active device.
+        power_of_two: round each scale down to a power of two.
+
+    Returns:
+        values, scale and inverse scale; rows from ``offs[-1]`` on are zero. ``docs/concepts/numerics.md`` has the policy
+        for zero, tiny, infinite and NaN inputs.
+
+    Raises:
+        ValueError: wrong rank, dtype, layout or device; sizes beyond 32-bit offsets in a tile.
+    """
+    check_colwise_arguments(x, offs)
+    where = route(x, offs, format=format)
+    if where.path is Path.REFERENCE:
+        values, scale, inverse = colwise_per_group_reference(x, offs, fmt=where.format, power_of_two=power_of_two)
+        return ColwiseQuantized(values, scale, inverse, where.path)
+    tokens, columns = x.shape
+    values = column_major_empty(tokens, columns, where.format.dtype, x.device)
+    scale = torch.empty((offs.numel(), columns), dtype=torch.float32, device=x.device)
+    inverse = torch.empty_like(scale)
+    chosen = plan(tokens, offs.numel(), element_bytes=x.element_size(), arch=where.arch)
+    with launch_device(x):
+        launch_colwise(x, offs, values, scale, inverse, fmt=where.format, power_of_two=power_of_two, plan=chosen)
+    return ColwiseQuantized(values, scale, inverse, where.path)
+
+
+def check_colwise_arguments(x: torch.Tensor, offs: torch.Tensor) -> None:
+    """Check what every variant of the operator accepts.
+
+    Raises:
+        ValueError: see `colwise_per_group`.
+    """
+    check_tensor("x", x, ndim=2)
+    check_row_major("x", x)
+    check_offsets(offs)
+
+
+def launch_colwise(
+    x: torch.Tensor,
+    offs: torch.Tensor,
+    values: torch.Tensor,
+    scale: torch.Tensor,
+    inverse: torch.Tensor,
+    *,
+    fmt: Fp8Format,
+    power_of_two: bool,
+    plan: Plan,
+) -> None:
+    """Launch the kernel into outputs that the caller has allocated.
+
+    Args:
+        x, offs: as in `colwise_per_group`.
+        values: ``(tokens, columns)``, strides ``(1, tokens)``; of ``fmt``'s dtype (or fp32, to see what is cast).
+        scale, inverse: ``(groups, columns)`` fp32, contiguous.
+        fmt: the format whose maximum the scales map to.
+        power_of_two: round scales down to powers of two.
+        plan: the tile.
+
+    Raises:
+        ValueError: a tile spans more than 32-bit offsets can.
+    """
+    if x.shape[1] == 0:
+        return
+    check_fits_int32("elements between the first and last row of a tile", plan.rows * x.stride(0))
+    check_fits_int32("elements between the first and last column of a tile", (plan.columns + 1) * x.shape[0])
+    grid, arguments, constants = colwise_launch(x, offs.numel(), fmt=fmt, power_of_two=power_of_two, plan=plan)
+    from wavecast.kernels.colwise_per_group.kernel import colwise_per_group_kernel
+
+    colwise_per_group_kernel[grid](x, offs, values, scale, inverse, *arguments, **constants)
+
+
+def colwise_launch(
+    x: torch.Tensor, groups: int, *, fmt: Fp8Format, power_of_two: bool, plan: Plan
+) -> tuple[tuple[int, int], tuple[int, ...], dict[str, Any]]:
+    """Grid, scalar arguments and constexprs of a launch: pure, so that tests can compile what is launched."""
+    tokens, columns = x.shape
+    tokens_unit = gcd(tokens, plan.chunk)
+    columns_unit = gcd(columns, x.stride(0), plan.lane_cols)
+    constants = {
+        "TOKENS_UNIT": tokens_unit,
+        "COLUMNS_UNIT": columns_unit,
+        "FP8_MAX": fmt.max,
+        "EPS": EPS,
+        "POWER_OF_TWO": power_of_two,
+        "PIECES": plan.pieces,
+        "CHUNK": plan.chunk,
+        "WAVES": plan.waves,
+        "ROW_LANES": plan.row_lanes,
+        "COL_LANES": plan.col_lanes,
+        "LANE_COLS": plan.lane_cols,
+        "num_warps": plan.waves,
+    }
+    arguments = (tokens // tokens_unit, columns // columns_unit, x.stride(0) // columns_unit, groups)
+    # One program more than groups: it zeroes the rows behind the last group.
+    return (-(-columns // plan.columns), groups + 1), arguments, constants

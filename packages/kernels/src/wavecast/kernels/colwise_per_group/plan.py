@@ -1,0 +1,90 @@
+"""Tile sizes of the column-wise quantizer: a pure function of shape, dtype and architecture. Nothing is measured."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CHUNK = 8
+"""Rows that one lane stores at once. 8 bytes a lane and 8 lanes make the 64 bytes that L2 takes as one full write;
+16 would need twice the registers in flight, and halve the waves that hide the latency of the loads."""
+
+LOAD_BYTES = 16
+"""Bytes that one lane loads at once: the widest load there is."""
+
+LINE_BYTES = 128
+"""Bytes of one row that a tile reads: a cache line of gfx942 and gfx950, so that no line is fetched for two tiles."""
+
+PIECES = 2
+"""Parts of the held tile. Each is quantized in turn, which bounds the fp32 values that are live at a time."""
+
+MAX_WAVES = 16
+"""Waves of the largest workgroup (1024 work-items on AMD)."""
+
+WAVES_WHEN_STREAMING = 8
+"""Waves if groups are too long to be held: two workgroups a compute unit, so that one loads while one stores."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Tile of one workgroup and its split over registers, lanes and waves.
+
+    Attributes:
+        chunk: rows in a lane's registers that are stored together.
+        pieces: parts of the tile along the rows.
+        waves: waves (warps) of the workgroup, along the rows.
+        row_lanes, col_lanes: lanes of a wave along rows and columns.
+        lane_cols: columns in a lane's registers.
+        reason: one sentence on why.
+    """
+
+    chunk: int
+    pieces: int
+    waves: int
+    row_lanes: int
+    col_lanes: int
+    lane_cols: int
+    reason: str
+
+    @property
+    def rows(self) -> int:
+        """Rows of the tile. A group whose rows, counted from the chunk it starts in, fit is read once."""
+        return self.pieces * self.chunk * self.waves * self.row_lanes
+
+    @property
+    def columns(self) -> int:
+        """Columns of the tile."""
+        return self.col_lanes * self.lane_cols
+
+
+def plan(tokens: int, groups: int, *, element_bytes: int, arch: str | None) -> Plan:
+    """The tile for ``tokens`` rows in ``groups`` groups of inputs of ``element_bytes`` each.
+
+    The tile holds the mean group, rounded up to a power of two, as long as a workgroup can: 16 waves, which is 2048
+    rows of a 16-bit input on AMD. Group sizes are the device's data and not known here; a longer group is right all
+    the same, its first rows are read a second time.
+
+    Args:
+        tokens: rows of the input, all groups together.
+        groups: number of groups, at least 1.
+        element_bytes: 2 or 4.
+        arch: ``gfx…`` (waves of 64), ``sm_…`` (warps of 32), or None, which counts as gfx.
+    """
+    wave_lanes = 32 if arch is not None and arch.startswith("sm_") else 64
+    lane_cols = LOAD_BYTES // element_bytes
+    col_lanes = LINE_BYTES // LOAD_BYTES
+    row_lanes = wave_lanes // col_lanes
+    wave_rows = PIECES * CHUNK * row_lanes
+    mean = -(-tokens // groups)
+    waves = 1
+    while waves * wave_rows < mean and waves < MAX_WAVES:
+        waves *= 2
+    held = waves * wave_rows >= mean
+    if not held:
+        waves = WAVES_WHEN_STREAMING
+    rows = waves * wave_rows
+    reason = (
+        f"the mean group of {mean} rows is held in a tile of {rows} rows and read once"
+        if held
+        else f"the mean group of {mean} rows exceeds what a workgroup holds; tiles of {rows} rows, read twice but the last"
+    )
+    return Plan(CHUNK, PIECES, waves, row_lanes, col_lanes, lane_cols, reason)
