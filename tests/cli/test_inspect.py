@@ -62,3 +62,28 @@ def test_file_that_is_no_assembly(tmp_path: Path, capsys: pytest.CaptureFixture[
     path.write_text("")
     assert run(["inspect", str(path)]) == 1
     assert capsys.readouterr().err.startswith("error: the text has no .amdhsa_kernel directive")
+
+
+@pytest.mark.parametrize(("variant", "fences"), [("atomic-acq-rel", 2), ("atomic-relaxed", 0)])
+def test_kernels_of_an_experiment(variant: str, fences: int, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["weight-transpose", "--variant", variant, "--shape", "experts=1,k=256,n=256", "--json"]
+    assert run(["inspect", *arguments]) == 0
+    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    assert {kernel["variant"] for kernel in kernels} == {variant}
+    assert {kernel["arch"] for kernel in kernels} == {"gfx942"}
+    counts = [{item["opcode"]: item["count"] for item in kernel["instructions"]} for kernel in kernels]
+    assert sum(item.get("buffer_wbl2", 0) for item in counts) == fences
+    assert sum(item.get("buffer_inv", 0) for item in counts) == fences
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["rowwise", "--kernel", "none"], "no kernel of rowwise is called 'none'"),
+        (["rowwise", "--device", "h100"], "no device is called 'h100'"),
+        (["rowwise", "--variant", "none"], "no variant of rowwise is called 'none'"),
+    ],
+)
+def test_misuse(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", *arguments]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")

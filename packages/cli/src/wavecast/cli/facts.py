@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -50,12 +51,17 @@ _PATTERNS: tuple[tuple[str, Group], ...] = (
 _COMPILED = tuple((re.compile(pattern), group) for pattern, group in _PATTERNS)
 
 _WIDTHS = (
-    (re.compile(r"_(?:u|s)?byte(?:_|$)|_[bui]8(?:_|$)"), 1),
-    (re.compile(r"_(?:u|s)?short(?:_|$)|_[bui]16(?:_|$)"), 2),
-    (re.compile(r"_dwordx(\d+)"), None),
-    (re.compile(r"_dword(?:_|$)"), 4),
-    (re.compile(r"_(?:[bfui]|pk_(?:bf|f))(\d+)$"), 0),
+    (re.compile(r"_[us]?byte(?:_|$)|_[bui]8(?:_|$)"), 1),
+    (re.compile(r"_[us]?short(?:_|$)|_[bui]16(?:_|$)"), 2),
+    (re.compile(r"_dword(?:_|$)|_[bui]32(?:_|$)"), 4),
+    (re.compile(r"_dwordx2|_[bui]64(?:_|$)"), 8),
+    (re.compile(r"_dwordx3|_b96$"), 12),
+    (re.compile(r"_dwordx4|_b128$"), 16),
+    (re.compile(r"_dwordx8"), 32),
+    (re.compile(r"_dwordx16"), 64),
 )
+# Global atomics work on 4 bytes where the name does not say 8.
+_WIDE_ATOMIC = re.compile(r"_x2$|_f64$|_b64$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +72,12 @@ class InstructionCount:
         group: Its kind.
         opcode: Base mnemonic.
         count: How often it stands in the code.
-        executed: How many waves executed it, over the whole grid; None if the kernel was not run.
         lane_bytes: Bytes a lane moves with it; None if it moves none or the name does not say.
     """
 
     group: Group
     opcode: str
     count: int
-    executed: float | None
     lane_bytes: int | None
 
 
@@ -126,47 +130,23 @@ def group_of(opcode: str) -> Group:
 
 def lane_bytes(opcode: str) -> int | None:
     """Bytes one lane (for a scalar load: the wave) moves with a memory instruction, None if the name does not say."""
-    if group_of(opcode) not in MEMORY_GROUPS:
+    group = group_of(opcode)
+    if group not in MEMORY_GROUPS:
         return None
-    for pattern, width in _WIDTHS:
-        found = pattern.search(opcode)
-        if found:
-            if width:
-                return width
-            number = int(found[1])
-            return 4 * number if width is None else number // 8
-    return None
+    if group is Group.GLOBAL_ATOMIC:
+        return 8 if _WIDE_ATOMIC.search(opcode) else 4
+    # A transposing read (gfx950) says first how wide it is, then of what the elements are.
+    wide = re.sub(r"_tr_b\d+$", "", opcode)
+    width = next((width for pattern, width in _WIDTHS if pattern.search(wide)), None)
+    pair = opcode.startswith(("ds_read2", "ds_write2"))
+    return 2 * width if pair and width is not None else width
 
 
-def count_instructions(
-    opcodes: Iterable[str], *, executed: Iterable[float] | None = None
-) -> tuple[InstructionCount, ...]:
-    """Count opcodes.
-
-    Args:
-        opcodes: One per instruction of the kernel.
-        executed: Executions of each, in the same order.
-
-    Returns:
-        One entry an opcode, by group and then by name.
-    """
-    counts: dict[str, int] = {}
-    runs: dict[str, float] = {}
-    words = list(opcodes)
-    for opcode, times in zip(words, executed if executed is not None else [0.0] * len(words), strict=True):
-        counts[opcode] = counts.get(opcode, 0) + 1
-        runs[opcode] = runs.get(opcode, 0.0) + times
+def count_instructions(opcodes: Iterable[str]) -> tuple[InstructionCount, ...]:
+    """Count opcodes, one given per instruction of the kernel; the answer is ordered by group and then by name."""
     order = list(Group)
-    return tuple(
-        InstructionCount(
-            group=group_of(opcode),
-            opcode=opcode,
-            count=counts[opcode],
-            executed=runs[opcode] if executed is not None else None,
-            lane_bytes=lane_bytes(opcode),
-        )
-        for opcode in sorted(counts, key=lambda name: (order.index(group_of(name)), name))
-    )
+    counts = sorted(Counter(opcodes).items(), key=lambda item: (order.index(group_of(item[0])), item[0]))
+    return tuple(InstructionCount(group_of(opcode), opcode, count, lane_bytes(opcode)) for opcode, count in counts)
 
 
 def facts_to_json(kernels: Iterable[KernelFacts]) -> Mapping[str, Any]:

@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from wavecast.cli import output
-from wavecast.cli.errors import misuse
+from wavecast.cli.errors import misuse, unknown
 from wavecast.cli.facts import MEMORY_GROUPS, Group, KernelFacts, facts_to_json
 
 
 def inspect(
-    target: Annotated[str, typer.Argument(help="An assembly file (.s, .amdgcn).")],
-    kernel: Annotated[str | None, typer.Option(help="Symbol, if the file has several kernels.")] = None,
+    target: Annotated[str, typer.Argument(help="An experiment of the catalogue, or an assembly file (.s, .amdgcn).")],
+    variant: Annotated[list[str] | None, typer.Option(help="Only this one of the experiment; may be repeated.")] = None,
+    device: Annotated[str | None, typer.Option(help="Device to compile for; default: the experiment's.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Only this kernel, by its symbol.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print wavecast.inspect/1 on stdout.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns.")] = False,
 ) -> None:
-    """Show what a compiled kernel is made of: registers, LDS, memory instructions and their widths, fences."""
-    from wavecast.cli import simulate
-
+    """Show what compiled kernels are made of: registers, LDS, memory instructions and their widths, fences."""
     path = Path(target)
-    if not path.is_file():
-        raise misuse(f"{target!r} is not a file", hint="give an assembly file (.s, .amdgcn)")
-    kernels = [simulate.facts_of_file(path, kernel=kernel)]
+    if path.is_file():
+        if variant or device or shape:
+            raise misuse(f"{target} is a file", hint="--variant, --device and --shape are for experiments")
+        from wavecast.cli import simulate
+
+        kernels = [simulate.facts_of_file(path, kernel=kernel)]
+    else:
+        kernels = _facts_of_experiment(target, variants=variant or [], device=device, shape=shape)
+        if kernel is not None:
+            names = tuple(dict.fromkeys(facts.name for facts in kernels))
+            kernels = [facts for facts in kernels if facts.name == kernel]
+            if not kernels:
+                raise unknown(f"kernel of {target}", kernel, names)
     if json:
         output.print_json(facts_to_json(kernels))
         return
@@ -32,29 +44,46 @@ def inspect(
         _print_kernel(facts, wide=wide)
 
 
+def _facts_of_experiment(name: str, *, variants: list[str], device: str | None, shape: str | None) -> list[KernelFacts]:
+    from wavecast.cli import simulate
+    from wavecast.cli.experiments.catalogue import EXPERIMENTS, choose_shapes, choose_variants
+
+    if name not in EXPERIMENTS:
+        raise misuse(
+            f"{name!r} is neither a file nor an experiment",
+            hint=f"give an assembly file (.s, .amdgcn) or one of: {', '.join(EXPERIMENTS)}",
+        )
+    experiment = EXPERIMENTS[name]
+    if device is not None and device not in simulate.device_names():
+        raise unknown("device", device, simulate.device_names())
+    first_shape = choose_shapes(experiment, shape)[0]
+    kernels: list[KernelFacts] = []
+    for item in choose_variants(experiment, variants):
+        if variants and item not in variants:
+            continue
+        run = partial(experiment.run, item, experiment.make_inputs(first_shape))
+        kernels += simulate.facts_of_run(run, device=device or experiment.device, variant=item)
+    return kernels
+
+
 def _print_kernel(facts: KernelFacts, *, wide: bool) -> None:
     from rich.table import Table
 
-    title = f"{facts.name}  {facts.arch}  {facts.code_object}"
+    words = [facts.name, facts.arch, facts.code_object, facts.toolchain or "", facts.variant or ""]
     resources = (
         f"{facts.workgroup_size} work-items, {facts.vgpr} VGPR, {facts.sgpr} SGPR, "
         f"{facts.lds_bytes:,} B LDS, {facts.spill_bytes} B spilled a lane"
     )
-    output.print_table(f"{title}\n{resources}", wide=wide)
+    output.print_table(f"{'  '.join(filter(None, words))}\n{resources}", wide=wide)
     table = Table(box=None, pad_edge=False)
     table.add_column("instruction")
-    for heading in ("count", "executed", "bytes a lane"):
-        table.add_column(heading, justify="right")
+    table.add_column("count", justify="right")
+    table.add_column("bytes a lane", justify="right")
     for group in Group:
         members = [item for item in facts.instructions if item.group is group]
-        if not members:
-            continue
-        runs = None if members[0].executed is None else sum(item.executed or 0.0 for item in members)
-        table.add_row(group.value, str(facts.total(group)), "" if runs is None else output.significant(runs), "")
-        if group not in MEMORY_GROUPS:
-            continue
-        for item in members:
-            executed = "" if item.executed is None else output.significant(item.executed)
-            width = "" if item.lane_bytes is None else str(item.lane_bytes)
-            table.add_row(f"  {item.opcode}", str(item.count), executed, width)
+        if members:
+            table.add_row(group.value, str(facts.total(group)), "")
+        for item in members if group in MEMORY_GROUPS else ():
+            table.add_row(f"  {item.opcode}", str(item.count), "" if item.lane_bytes is None else str(item.lane_bytes))
     output.print_table(table, wide=wide)
+    output.print_table("", wide=wide)

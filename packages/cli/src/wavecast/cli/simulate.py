@@ -7,12 +7,15 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wavecast.cli.devices import Constant, DeviceFacts
 from wavecast.cli.errors import CliError
 from wavecast.cli.facts import KernelFacts, count_instructions
 from wavecast.cli.rows import KernelRow
+
+if TYPE_CHECKING:
+    from wavecast.simulator.program.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +64,42 @@ def facts_of_file(path: Path, *, kernel: str | None = None) -> KernelFacts:
     text = path.read_text()
     with simulator_errors():
         parsed = parse_assembly(text, name=kernel)
+    return _facts(parsed, digest=hashlib.sha256(text.encode()).hexdigest()[:16], toolchain=None, variant=None)
+
+
+def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -> list[KernelFacts]:
+    """Instruction facts of every kernel that a function launches, each code object once; nothing is executed.
+
+    Args:
+        function: Launches Triton kernels on CPU tensors.
+        device: Name of the device that they are compiled for.
+        variant: Name to put on the facts.
+    """
+    from wavecast.simulator.program.assembly import parse_assembly
+    from wavecast.simulator.virtual import virtual_device
+
+    with simulator_errors():
+        with virtual_device(device, simulate=lambda *_, **__: None) as virtual:
+            function()
+        codes = {launch.code_object.digest: launch.code_object for launch in virtual.launches}
+        return [
+            _facts(
+                parse_assembly(code.assembly, name=code.name, lds_bytes=code.lds_bytes),
+                digest=code.digest,
+                toolchain=code.toolchain,
+                variant=variant,
+            )
+            for code in codes.values()
+        ]
+
+
+def _facts(parsed: Kernel, *, digest: str, toolchain: str | None, variant: str | None) -> KernelFacts:
     return KernelFacts(
         name=parsed.name,
         arch=parsed.arch,
-        code_object=hashlib.sha256(text.encode()).hexdigest()[:16],
-        toolchain=None,
-        variant=None,
+        code_object=digest,
+        toolchain=toolchain,
+        variant=variant,
         workgroup_size=parsed.workgroup_size,
         vgpr=parsed.resources.vgpr,
         sgpr=parsed.resources.sgpr,
@@ -144,7 +177,7 @@ def _kernel_row(launches: Sequence[Any]) -> KernelRow:
     result = first.result
     resources = result.kernel.resources
     return KernelRow(
-        name=first.kernel_name,
+        name=first.kernel,
         code_object=first.code_object.digest,
         launches=len(launches),
         grid=tuple(first.grid),
