@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -51,7 +52,7 @@ def test_code_object_says_what_it_is(arch: str) -> None:
     )
     assert (code.name, code.arch, code.num_warps, code.lds_bytes) == ("copy_kernel", arch, 2, 0)
     assert code.toolchain == f"triton {triton.__version__}" == toolchain_name()
-    assert f'.amdgcn_target "amdgcn-amd-amdhsa--{arch}"' in code.assembly
+    assert re.search(rf'\.amdgcn_target "amd.*-amdhsa-.*-{arch}"', code.assembly)
 
 
 def test_architectures_differ_and_equal_input_gives_equal_digest() -> None:
@@ -74,13 +75,13 @@ def test_alignment_decides_the_width_of_the_access() -> None:
 
 
 def test_options_and_defaults_of_constexprs_reach_the_compiler() -> None:
-    def text(**constexprs: int) -> str:
+    def text(**constexprs: float) -> str:
         return compile_kernel(
             copy_kernel, signature=SIGNATURE, constexprs={"BLOCK": 64, **constexprs}, arch="gfx942"
         ).assembly
 
-    assert "v_add_f32_e32 v2, 0, v2" in text()
-    assert "v_add_f32_e32 v2, 1.0, v2" in text(SHIFT=1)
+    assert "0x3fc00000" not in text()
+    assert "0x3fc00000" in text(SHIFT=1.5)
 
 
 def test_fused_multiply_add_does_not_depend_on_the_compilers_default(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ def test_launch_carries_addresses_scalars_and_scratch(recorder: Recorder, tensor
     assert call["device"] == load_device("mi300x")
     code = call["code"]
     assert (code.name, code.arch, code.num_warps) == ("scale_kernel", "gfx942", 2)
-    assert "amdgcn-amd-amdhsa--gfx942" in code.assembly
+    assert '-gfx942"' in code.assembly.splitlines()[0]
     [launch] = device.launches
     assert launch.argument_names[:4] == ("source", "target", "count", "factor")
     assert (launch.num_warps, launch.result) == (2, 1)
