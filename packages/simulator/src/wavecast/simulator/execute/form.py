@@ -23,14 +23,17 @@ from wavecast.simulator.program.instruction import (
 # Modifiers whose value is passed at run time, in this order, after the operands.
 RUNTIME_MODIFIERS = ("offset", "offset0", "offset1")
 # Modifiers that only concern caches, ordering or encoding: no influence on results.
-_RESULT_NEUTRAL = frozenset({"sc0", "sc1", "nt", "glc", "slc", "gds"})
+_RESULT_NEUTRAL = frozenset({"sc0", "sc1", "nt", "glc", "slc"})
+# Opcodes whose ``offset`` is a lane pattern rather than an address, and so decides the code.
+_PATTERN_OFFSET = frozenset({"ds_swizzle_b32"})
 
 
 class OperandForm(NamedTuple):
     """An operand without its register number or value.
 
     Attributes:
-        kind: ``v`` vector or accumulation register, ``s`` scalar register, ``k`` constant, or the text of a symbol.
+        kind: ``v`` vector or accumulation register, ``s`` scalar register, ``k`` constant, or the text of a symbol or
+            of a constant that decides the code (an operand of type ``literal``).
         count: 32-bit registers; 0 for constants and symbols.
         negate: Source modifier ``-``.
         absolute: Source modifier ``|…|``.
@@ -55,7 +58,7 @@ class Form(NamedTuple):
     @property
     def symbol(self) -> str:
         """Name of the helper, the same in every process."""
-        return f"{self.opcode}.{hashlib.sha1(repr(self).encode()).hexdigest()[:16]}"
+        return f"{self.opcode}.{hashlib.sha1(repr(tuple(self)).encode()).hexdigest()[:16]}"
 
     def modifier(self, name: str, default: ModifierValue = 0) -> ModifierValue:
         """Value of a modifier, or ``default`` if the instruction does not have it."""
@@ -71,6 +74,34 @@ class Form(NamedTuple):
         return given + (default,) * (width - len(given))
 
 
+class WatchedForm(Form):
+    """A form that notes which modifiers were asked for, so that none is ignored in silence."""
+
+    asked: set[str]
+
+    def __init__(self, *_: object) -> None:
+        self.asked = set()
+
+    def modifier(self, name: str, default: ModifierValue = 0) -> ModifierValue:
+        """As ``Form.modifier``."""
+        self.asked.add(name)
+        return super().modifier(name, default)
+
+    def check_modifiers(self) -> None:
+        """Refuse modifiers that say something (``op_sel:[0,0]`` does not) and that nothing asked for.
+
+        Raises:
+            NotImplementedError: Names them.
+        """
+        ignored = [name for name, value in self.modifiers if name not in self.asked and not _is_neutral(value)]
+        if ignored:
+            raise NotImplementedError(f"modifier {', '.join(ignored)} has no semantics here")
+
+
+def _is_neutral(value: ModifierValue) -> bool:
+    return value == 0 or (isinstance(value, tuple) and not any(value))
+
+
 class Bound(NamedTuple):
     """An instruction taken apart: the helper's form, and the arguments of its row."""
 
@@ -78,13 +109,14 @@ class Bound(NamedTuple):
     arguments: tuple[int, ...]
 
 
-def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int) -> Bound:
+def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int, *, arch: str = "") -> Bound:
     """Split an instruction into form and arguments.
 
     Args:
         instruction: What to bind.
         types: Type name of each operand, which decides how an immediate becomes bits.
         accum_row: Row of the first accumulation register.
+        arch: Architecture, for opcodes whose meaning depends on it; it becomes a modifier of the form.
     """
     operands: list[OperandForm] = []
     arguments: list[int] = []
@@ -99,20 +131,24 @@ def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int) -> Bo
             operands.append(OperandForm(kind, what.count, operand.negate, operand.absolute, operand.sign_extend))
         elif isinstance(what, Immediate):
             name = types[position] if position < len(types) else "b32"
-            operands.append(OperandForm("k", 0, operand.negate, operand.absolute, operand.sign_extend))
-            argument = immediate_bits(what, name)
+            kind = str(what.value) if name == "literal" else "k"
+            operands.append(OperandForm(kind, 0, operand.negate, operand.absolute, operand.sign_extend))
+            argument = 0 if name == "literal" else immediate_bits(what, name)
         else:
             operands.append(OperandForm(what.text if isinstance(what, Symbol) else what.name, 0))
             argument = 0
         arguments.append(argument)
-    fixed: list[tuple[str, ModifierValue]] = []
+    fixed: list[tuple[str, ModifierValue]] = [("arch", arch)] if arch else []
     modifiers = instruction.modifiers
+    runtime = () if instruction.opcode in _PATTERN_OFFSET else RUNTIME_MODIFIERS
+    # A buffer atomic has the same operands with and without a result: only sc0 tells.
+    neutral = _RESULT_NEUTRAL - {"sc0"} if instruction.opcode.startswith("buffer_atomic_") else _RESULT_NEUTRAL
     for key in sorted(modifiers):
-        if key in RUNTIME_MODIFIERS and isinstance(modifiers[key], int):
+        if key in runtime and isinstance(modifiers[key], int):
             fixed.append((key, "runtime"))
-        elif key not in _RESULT_NEUTRAL:
+        elif key not in neutral:
             fixed.append((key, modifiers[key]))
-    for key in RUNTIME_MODIFIERS:
+    for key in runtime:
         value = modifiers.get(key)
         if isinstance(value, int):
             arguments.append(value)
