@@ -56,22 +56,21 @@ def _whole_wave_source(form: Form, lane: int, row: int, position: int) -> int | 
     for name, step in (("wave_ror", -1), ("wave_rol", 1)):
         if form.modifier(name):
             return (lane + step) % LANES
-    return lane
+    raise NotImplementedError("DPP without a control that is known here")
 
 
 def _is_dpp(form: Form) -> bool:
     return form.encoding.endswith("dpp")
 
 
-def _first_source(form: Form) -> int:
-    """Position of src0: the first operand behind the destinations (v_cmp and carry-out forms have two)."""
-    second = form.operands[1] if len(form.operands) > 1 else None
-    return 2 if second is not None and second.kind == "s" and len(form.operands) > 3 else 1
+def _zero_fills(form: Form) -> bool:
+    """Whether ``bound_ctrl`` is set: this encoding's text says so with any value, even ``bound_ctrl:0``."""
+    return form.modifier("bound_ctrl", -1) != -1
 
 
 def source(e: Emitter, position: int, raw: ir.Value) -> ir.Value:
     """The first source as DPP hands it to each lane."""
-    if not _is_dpp(e.form) or position != _first_source(e.form):
+    if not _is_dpp(e.form) or position != e.results:
         return raw
     lanes = [source_lane(e.form, lane) for lane in range(LANES)]
     moved = e.shuffle(raw, [lane if lane is not None else index for index, lane in enumerate(lanes)])
@@ -83,10 +82,14 @@ def write_enable(e: Emitter) -> ir.Value | None:
     if not _is_dpp(e.form):
         return None
     row_mask, bank_mask = e.form.modifier("row_mask", 0xF), e.form.modifier("bank_mask", 0xF)
-    assert isinstance(row_mask, int) and isinstance(bank_mask, int)
+    assert isinstance(row_mask, int)
+    assert isinstance(bank_mask, int)
+    bounded = _zero_fills(e.form)
+    if bounded and row_mask == bank_mask == 0xF:
+        return None
     enabled = [bool(row_mask >> (lane // _ROW) & 1 and bank_mask >> (lane % _ROW // 4) & 1) for lane in range(LANES)]
     result: ir.Value = ir.Constant(ir.VectorType(ir.IntType(1), LANES), enabled)
-    if not e.form.modifier("bound_ctrl"):
+    if not bounded:
         result = e.b.and_(result, _valid(e, [source_lane(e.form, lane) for lane in range(LANES)]))
     return result
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from llvmlite import ir
 
 from wavecast.simulator.execute import dpp, sdwa
-from wavecast.simulator.execute.form import RUNTIME_MODIFIERS, Form, OperandForm
+from wavecast.simulator.execute.form import RUNTIME_MODIFIERS, Form, OperandForm, WatchedForm
 from wavecast.simulator.execute.layout import LANES, ROW_BYTES, Context
 from wavecast.simulator.program.instruction import EXEC, SCC
 
@@ -46,12 +46,16 @@ class Emitter:
 
     Attributes:
         b: The LLVM IR builder, for everything that has no shorter form here.
-        form: What is being emitted.
+        form: What is being emitted. It notes which modifiers were asked for; ``finish`` refuses the others.
+        results: Destination operands in front of the sources: what tells which operand is src0.
+        keep_high_half: 16-bit results leave the high half of their register as it is (else they clear it).
     """
 
     def __init__(self, module: ir.Module, form: Form) -> None:
         self.module = module
-        self.form = form
+        self.form = WatchedForm(*form)
+        self.results = 1
+        self.keep_high_half = False
         signature = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
         self.function = ir.Function(module, signature, name=form.symbol)
         for argument in self.function.args:
@@ -134,6 +138,7 @@ class Emitter:
 
     def runtime_modifier(self, name: str) -> ir.Value:
         """Value of ``offset``, ``offset0`` or ``offset1`` as i64; 0 if the instruction does not have it."""
+        self.form.asked.add(name)
         present = [key for key in RUNTIME_MODIFIERS if any(key == have for have, _ in self.form.modifiers)]
         if name not in present:
             return I64(0)
@@ -176,18 +181,21 @@ class Emitter:
             return self._read_mask(position, operand)
         width = width_of(type_name)
         raw = self._read_raw(position, operand, max(width, 32))
-        if operand.kind == "v":
-            raw = dpp.source(self, position, raw)
-            raw = sdwa.source(self, position, raw, operand)
+        raw = dpp.source(self, position, raw)
+        raw = sdwa.source(self, position, raw, operand)
         if width == 16:
             raw = self._half(position, raw)
         value = self.bitcast(raw, element_of(type_name))
-        return self.source_modifiers(value, operand) if modifiers else value
+        if not modifiers:
+            return value
+        if type_name[0] in "iu" and (operand.absolute or operand.negate):
+            raise NotImplementedError(f"{self.form.opcode}: an integer source with a float modifier")
+        return self.source_modifiers(value, operand)
 
     def _half(self, position: int, raw: ir.Value) -> ir.Value:
         """16-bit operands of VOP3 take the high half where ``op_sel`` says so (bit 0 is the first source)."""
         select = self.form.bits("op_sel", 4)
-        source = position - 1
+        source = position - self.results
         if self.form.encoding != "sdwa" and 0 <= source < len(select) and select[source] and raw.type.element == I32:
             raw = self.b.lshr(raw, self.like(raw, 16))
         return self.convert(raw, I16)
@@ -238,6 +246,8 @@ class Emitter:
     def write(self, position: int, type_name: str, value: ir.Value) -> None:
         """Write a destination operand in the active lanes, output modifiers applied."""
         if type_name == "mask":
+            if dpp.write_enable(self) is not None:
+                raise NotImplementedError("a lane mask as the result of DPP that switches lanes off")
             bits = self.b.and_(self.b.bitcast(value, I64), self.exec_mask())
             self.b.store(bits, self.at(self.scalars, self.argument(position)), align=4)
             return
@@ -252,11 +262,16 @@ class Emitter:
         self.store_rows(pointer, raw, enabled)
 
     def _place_half(self, raw: ir.Value, pointer: ir.Value) -> ir.Value:
-        """A 16-bit result fills the low half and clears the high one; with ``op_sel[3]`` it replaces the high half."""
+        """A 16-bit result fills the low half and clears or keeps the high one; ``op_sel[3]`` makes it the high half."""
         wide = self.convert(raw, I32)
-        if self.form.encoding == "sdwa" or not self.form.bits("op_sel", 4)[3]:
+        if self.form.encoding == "sdwa":
+            return wide
+        high = self.form.bits("op_sel", 4)[3]
+        if not high and not self.keep_high_half:
             return wide
         old = self.load_rows(pointer)
+        if not high:
+            return self.b.or_(self.b.and_(old, self.like(old, 0xFFFF0000)), wide)
         low = self.b.and_(old, self.like(old, 0xFFFF))
         return self.b.or_(low, self.b.shl(wide, self.like(wide, 16)))
 
@@ -307,6 +322,8 @@ class Emitter:
     def read_scalar(self, position: int, type_name: str) -> ir.Value:
         """A scalar source: register or constant."""
         operand = self.form.operands[position]
+        if operand.negate or operand.absolute or operand.sign_extend:
+            raise NotImplementedError(f"{self.form.opcode}: a scalar source with a modifier")
         element = element_of(type_name)
         width = ir.IntType(width_of(type_name))
         if operand.kind == "s":
@@ -362,7 +379,12 @@ class Emitter:
         self.b.position_at_end(done)
 
     def finish(self) -> None:
-        """End the helper."""
+        """End the helper.
+
+        Raises:
+            NotImplementedError: The instruction has a modifier that nothing looked at.
+        """
+        self.form.check_modifiers()
         if not self.b.block.is_terminated:
             self.b.ret_void()
 

@@ -126,9 +126,9 @@ def emit_module(forms: Iterable[Form]) -> ir.Module:
         emitter = Emitter(module, form)
         try:
             entry.emit(emitter)
+            emitter.finish()
         except NotImplementedError as error:
             raise UnsupportedInstructionError(f"{form.opcode} ({form.encoding or 'plain'}): {error}") from None
-        emitter.finish()
     return module
 
 

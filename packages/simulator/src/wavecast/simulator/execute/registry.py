@@ -33,26 +33,42 @@ class Operation:
         types: Type of each operand in text order, destinations first.
         emit: Emits the whole body of the helper.
         kind: What the driver does with the row.
+        by_architecture: Whether the meaning depends on the architecture, which then is a modifier ``arch`` of the form.
     """
 
     opcode: str
     types: tuple[str, ...]
     emit: Callable[[Emitter], None]
     kind: RowKind = RowKind.CALL
+    by_architecture: bool = False
 
 
 _OPERATIONS: dict[str, Operation] = {}
 _loaded = False
 
 
-def _add(names: str | Sequence[str], types: tuple[str, ...], emit: Callable[[Emitter], None], kind: RowKind) -> None:
+def _add(
+    names: str | Sequence[str],
+    types: tuple[str, ...],
+    emit: Callable[[Emitter], None],
+    kind: RowKind,
+    by_architecture: bool = False,
+) -> None:
     for name in [names] if isinstance(names, str) else names:
         if name in _OPERATIONS:
             raise ValueError(f"opcode {name} has two entries")
-        _OPERATIONS[name] = Operation(name, types, emit, kind)
+        _OPERATIONS[name] = Operation(name, types, emit, kind, by_architecture)
 
 
-def vector(names: str | Sequence[str], results: str, sources: str, *, accumulate: bool = False) -> Callable[[Semantics], Semantics]:
+def vector(
+    names: str | Sequence[str],
+    results: str,
+    sources: str,
+    *,
+    accumulate: bool = False,
+    keep_high_half: bool = False,
+    by_architecture: bool = False,
+) -> Callable[[Semantics], Semantics]:
     """Register the semantics of vector opcodes.
 
     Args:
@@ -60,11 +76,14 @@ def vector(names: str | Sequence[str], results: str, sources: str, *, accumulate
         results: Types of the destinations.
         sources: Types of the sources, which the function receives as 64-lane vectors after the emitter.
         accumulate: The function also receives the old value of the first destination, last.
+        keep_high_half: A 16-bit result leaves the high half of its register as it is instead of clearing it.
+        by_architecture: The meaning depends on the architecture: ``e.form.modifier("arch")``.
     """
     result_types, source_types = tuple(results.split()), tuple(sources.split())
 
     def register(semantics: Semantics) -> Semantics:
         def emit(e: Emitter) -> None:
+            e.results, e.keep_high_half = len(result_types), keep_high_half
             values = [e.read(len(result_types) + i, name) for i, name in enumerate(source_types)]
             if accumulate:
                 old = e.load_rows(e.row(0), max(32, width_of(result_types[0])))
@@ -74,7 +93,7 @@ def vector(names: str | Sequence[str], results: str, sources: str, *, accumulate
             for position, (name, value) in enumerate(zip(result_types, outcomes, strict=True)):
                 e.write(position, name, value)
 
-        _add(names, result_types + source_types, emit, RowKind.CALL)
+        _add(names, result_types + source_types, emit, RowKind.CALL, by_architecture)
         return semantics
 
     return register

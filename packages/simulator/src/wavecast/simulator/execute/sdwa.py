@@ -25,10 +25,10 @@ SELECTORS = {
 def source(e: Emitter, position: int, raw: ir.Value, operand: OperandForm) -> ir.Value:
     """The part of a source that its selector names, zero- or sign-extended to 32 bits."""
     if e.form.encoding != "sdwa":
+        if operand.sign_extend:
+            raise NotImplementedError("sext(…) outside SDWA")
         return raw
-    # v_cmp and carry-out forms have a scalar destination in front; sources are counted from the first vector source.
-    destinations = 2 if len(e.form.operands) > 3 and e.form.operands[1].kind == "s" else 1
-    name = e.form.modifier(f"src{position - destinations}_sel", "DWORD")
+    name = e.form.modifier(f"src{position - e.results}_sel", "DWORD")
     first, bits = SELECTORS[str(name)]
     if bits == 32:
         return raw
@@ -44,11 +44,11 @@ def destination(e: Emitter, raw: ir.Value, pointer: ir.Value) -> ir.Value:
     if e.form.encoding != "sdwa":
         return raw
     first, bits = SELECTORS[str(e.form.modifier("dst_sel", "DWORD"))]
+    unused = str(e.form.modifier("dst_unused", "UNUSED_PAD"))
     if bits == 32:
         return raw
     field = e.b.and_(raw, e.like(raw, (1 << bits) - 1))
     placed = e.b.shl(field, e.like(field, first)) if first else field
-    unused = str(e.form.modifier("dst_unused", "UNUSED_PAD"))
     if unused == "UNUSED_PAD":
         return placed
     if unused == "UNUSED_SEXT":

@@ -1,0 +1,113 @@
+"""Scalar opcodes that change EXEC or MODE, and the trap."""
+
+from __future__ import annotations
+
+import re
+
+from llvmlite import ir
+
+from wavecast.simulator.execute.emitter import I32, I64, Emitter
+from wavecast.simulator.execute.layout import Context, Fault, RowKind
+from wavecast.simulator.execute.ops.scalar_alu import logic, nonzero
+from wavecast.simulator.execute.registry import raw, scalar
+from wavecast.simulator.program.instruction import EXEC, MODE
+
+# Round to nearest, no flushing of denormals, DX10_CLAMP and IEEE on: what the entries implement, in MODE bits 0 to 9.
+_IMPLEMENTED_MODE = 0x3F0
+# MODE bits whose value the entries read at run time: FP16_OVFL.
+_FREE_MODE_BITS = 1 << 23
+
+
+def _save_exec(name: str, plain: str) -> None:
+    """The destination gets the old EXEC, and EXEC the result of the logic with it; SCC says whether lanes remain."""
+
+    @scalar(f"s_{name}_saveexec_b64", "b64", "b64")
+    def _(e: Emitter, a: ir.Value) -> ir.Value:
+        old = e.exec_mask()
+        first, second = (old, a) if name.endswith("n1") else (a, old)
+        kind = name.replace("n1", "n2")
+        e.scalar_store(EXEC, nonzero(e, logic(e, kind, plain, first, second)))
+        return old
+
+
+for _name, _plain in (
+    ("and", "and"),
+    ("or", "or"),
+    ("xor", "xor"),
+    ("andn2", "and"),
+    ("orn2", "or"),
+    ("nand", "and"),
+    ("nor", "or"),
+    ("xnor", "xor"),
+    ("andn1", "and"),
+    ("orn1", "or"),
+):
+    _save_exec(_name, _plain)
+
+
+def _write_exec(name: str) -> None:
+    """EXEC and the destination get the result."""
+
+    @scalar(f"s_{name}_wrexec_b64", "b64", "b64")
+    def _(e: Emitter, a: ir.Value) -> ir.Value:
+        old = e.exec_mask()
+        first, second = (old, a) if name == "andn1" else (a, old)
+        result = nonzero(e, logic(e, "andn2", "and", first, second))
+        e.scalar_store(EXEC, result)
+        return result
+
+
+_write_exec("andn1")
+_write_exec("andn2")
+
+
+def _mode_field(e: Emitter, position: int) -> tuple[int, int]:
+    """First bit and size of the field of MODE that an ``hwreg(…)`` operand names."""
+    text = e.form.operands[position].kind
+    match = re.fullmatch(r"hwreg\(\s*(HW_REG_MODE|1)\s*(?:,\s*(\d+)\s*,\s*(\d+)\s*)?\)", text)
+    if match is None:
+        raise NotImplementedError(f"{text}: only fields of HW_REG_MODE can be read and written")
+    return int(match[2] or 0), int(match[3] or 32)
+
+
+@raw("s_getreg_b32", "b32")
+def _(e: Emitter) -> None:
+    first, size = _mode_field(e, 1)
+    value = e.b.lshr(e.scalar_load(MODE), I32(first))
+    e.write_scalar(0, e.b.and_(value, I32((1 << size) - 1)))
+
+
+def _set_mode(e: Emitter, first: int, size: int, value: ir.Value) -> None:
+    mask = ((1 << size) - 1) << first & 0xFFFFFFFF
+    placed = e.b.and_(e.b.shl(value, I32(first)), I32(mask))
+    kept = e.b.and_(e.scalar_load(MODE), I32(~mask & 0xFFFFFFFF))
+    e.scalar_store(MODE, e.b.or_(kept, placed))
+
+
+@raw("s_setreg_imm32_b32", "b32 literal")
+def _(e: Emitter) -> None:
+    first, size = _mode_field(e, 0)
+    value = int(e.form.operands[1].kind) & (1 << size) - 1
+    mask = ((1 << size) - 1) << first & 0xFFFFFFFF
+    if (value << first ^ _IMPLEMENTED_MODE) & mask & ~_FREE_MODE_BITS:
+        raise NotImplementedError(
+            f"MODE field {e.form.operands[0].kind} set to {value:#x}: arithmetic here rounds to nearest and keeps "
+            "denormals (MODE bits 0 to 9 are 0x3f0), and only FP16_OVFL may change"
+        )
+    _set_mode(e, first, size, I32(value))
+
+
+@raw("s_setreg_b32", "b32 b32")
+def _(e: Emitter) -> None:
+    first, size = _mode_field(e, 0)
+    if ((1 << size) - 1) << first & ~_FREE_MODE_BITS:
+        raise NotImplementedError(
+            f"MODE field {e.form.operands[0].kind} set from a register: only FP16_OVFL (bit 23) may change at run time"
+        )
+    _set_mode(e, first, size, e.read_scalar(1, "b32"))
+
+
+@raw("s_trap", "b32", kind=RowKind.MEMORY)
+def _(e: Emitter) -> None:
+    e.context_store(Context.FAULT_LANE, I64(0))
+    e.context_store(Context.FAULT, I64(Fault.TRAP))
