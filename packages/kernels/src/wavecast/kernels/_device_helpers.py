@@ -1,4 +1,5 @@
-# ruff: noqa: ANN001, ANN202 - device code takes tensors for which Triton has no useful annotation.
+# ruff: noqa: ANN001, ANN202, SIM108 - device code takes tensors for which Triton has no useful annotation,
+# and branches on constexprs are chosen when compiling, which early returns and conditional expressions are not.
 """Device functions that every quantizer kernel shares, so that the numerics policy is written once.
 
 The policy itself is described in ``docs/concepts/numerics.md``; `wavecast.kernels.reference_ops` is the same
@@ -61,10 +62,12 @@ def larger(a, b):
 def zero_key(dtype: tl.constexpr):
     """The `magnitude_key` of 0 for an input dtype: the smallest key that a finite value has."""
     if dtype == tl.float32:
-        return 0x00800000
-    if dtype == tl.bfloat16:
-        return 0x0080
-    return 0x0400
+        key: tl.constexpr = 0x00800000
+    elif dtype == tl.bfloat16:
+        key: tl.constexpr = 0x0080
+    else:
+        key: tl.constexpr = 0x0400
+    return key
 
 
 @triton.jit
@@ -76,8 +79,10 @@ def magnitude_key(x):
     would keep in registers until x is scaled.
     """
     if x.dtype == tl.float32:
-        return (x.to(tl.int32, bitcast=True) & 0x7FFFFFFF) + zero_key(x.dtype)
-    return (x.to(tl.int16, bitcast=True) & 0x7FFF) + zero_key(x.dtype)
+        bits = x.to(tl.int32, bitcast=True) & 0x7FFFFFFF
+    else:
+        bits = x.to(tl.int16, bitcast=True) & 0x7FFF
+    return bits + zero_key(x.dtype)
 
 
 @triton.jit
@@ -85,8 +90,10 @@ def magnitude_of_key(key, dtype: tl.constexpr):
     """The fp32 magnitude behind an int32 `magnitude_key` of a value of type dtype; 0 for the keys of Inf and NaN."""
     bits = tl.maximum(key - zero_key(dtype), 0)
     if dtype == tl.float32:
-        return bits.to(tl.float32, bitcast=True)
-    return bits.to(tl.int16).to(dtype, bitcast=True).to(tl.float32)
+        magnitude = bits.to(tl.float32, bitcast=True)
+    else:
+        magnitude = bits.to(tl.int16).to(dtype, bitcast=True).to(tl.float32)
+    return magnitude
 
 
 @triton.jit

@@ -19,6 +19,7 @@ from enum import StrEnum
 from typing import Any
 
 import torch
+
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, Fp8Format
 
 _log = logging.getLogger(__name__)

@@ -7,6 +7,7 @@ correctly rounded quotient. Values are clamped before a cast, since torch's FP8 
 from __future__ import annotations
 
 import torch
+
 from wavecast.kernels.formats import Fp8Format
 
 EPS = 1e-12

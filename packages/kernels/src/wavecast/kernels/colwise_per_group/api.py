@@ -53,8 +53,8 @@ def colwise_per_group(
         power_of_two: round each scale down to a power of two.
 
     Returns:
-        values, scale and inverse scale; rows from ``offs[-1]`` on are zero. ``docs/concepts/numerics.md`` has the policy
-        for zero, tiny, infinite and NaN inputs.
+        values, scale and inverse scale; rows from ``offs[-1]`` on are zero. ``docs/concepts/numerics.md`` has the
+        policy for zero, tiny, infinite and NaN inputs.
 
     Raises:
         ValueError: wrong rank, dtype, layout or device; sizes beyond 32-bit offsets in a tile.

@@ -1,10 +1,10 @@
 """Device code of the column-wise quantizer per group: one launch, one read of a group that fits the register tile.
 
 A tile is ``(CHUNK rows, WAVES, ROW_LANES, COL_LANES, LANE_COLS)``. Of the row index, the CHUNK lowest values stay in a
-lane's registers, ROW_LANES are spread over lanes and WAVES over waves; of the column index, LANE_COLS (16 bytes) stay in
-registers. Loads put the column lanes next to each other (128 bytes of a row), stores the row lanes (64 bytes of a
-column); between the two a lane's CHUNK bytes of one column already are neighbours, so the transposition moves whole
-words between lanes of one wave and needs no LDS.
+lane's registers, ROW_LANES are spread over lanes and WAVES over waves; of the column index, LANE_COLS (16 bytes) stay
+in registers. Loads put the column lanes next to each other (128 bytes of a row), stores the row lanes (64 bytes of a
+column). A lane's CHUNK bytes of one column are neighbours in both, so the transposition between the two moves whole
+words between the lanes of one wave.
 
 Rows are addressed from a multiple of CHUNK, so that a lane's CHUNK bytes are aligned whatever the group bounds are. A
 chunk that a group bound cuts is left out there and stored byte by byte afterwards: no two groups write the same byte.
