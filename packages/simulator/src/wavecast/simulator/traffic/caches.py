@@ -1,0 +1,369 @@
+"""L1, L2 and memory-side cache, simulated over the line accesses of co-resident workgroups.
+
+* L1 of a compute unit: reads allocate, writes go through, the capacity is shared evenly by the resident workgroups.
+* L2 of an XCD: 16 ways, write-back with a byte mask, least recently used out first. A write allocates without reading.
+  What leaves is written in requests of 64 bytes, or of 32 bytes for each touched half of a segment.
+* Memory-side cache: behind every L2. Atomics go there directly.
+
+Set numbers are hashed from the line number, since the real maps are not published. When only a part of the co-resident
+workgroups runs, the L2 keeps that part of its sets, and the memory-side cache the executed part of the grid.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numba import njit
+
+from wavecast.simulator.devices import Device
+
+READ, WRITE, ATOMIC = 0, 1, 2
+# Requests of one XCD over which the hottest channel is compared with the mean: about as many as are in flight.
+CHANNEL_WINDOW = 4096
+_WAYS = 16
+_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+
+EVENT = np.dtype(
+    [
+        ("line", np.uint64),
+        ("low", np.uint64),  # bytes 0 to 63 of the line that are touched
+        ("high", np.uint64),  # bytes 64 to 127
+        ("order", np.int32),  # position in the memory stream of its wave
+        ("instruction", np.int32),
+        ("slot", np.int32),  # workgroup in the batch
+        ("xcd", np.int16),
+        ("kind", np.int8),
+        ("requests", np.int8),
+    ]
+)
+
+
+class Level(IntEnum):
+    """Columns of what the simulation counts for every static instruction."""
+
+    L1_HITS = 0
+    L2_REQUESTS = 1
+    L2_HITS = 2
+    MALL_HITS = 3
+
+
+LEVELS = len(Level)
+
+
+class Flow(IntEnum):
+    """Totals of the simulation."""
+
+    FABRIC_READS = 0  # lines
+    FABRIC_WRITES = 1  # requests
+    FABRIC_WRITE_BYTES = 2
+    HBM_READS = 3  # lines
+    HBM_WRITE_BYTES = 4
+    HOTTEST_CHANNEL = 5  # requests at the hottest channel, summed over windows
+    CHANNEL_REQUESTS = 6  # requests in those windows
+
+
+@dataclass
+class CacheState:
+    """Contents of the caches; plain arrays that the compiled loop updates.
+
+    Args:
+        device: Sizes.
+        workgroups_per_cu: Workgroups that share an L1.
+        resident_fraction: Part of the co-resident workgroups that runs: scales the L2.
+        grid_fraction: Part of the grid that runs: scales the memory-side cache.
+    """
+
+    device: Device
+    workgroups_per_cu: int
+    resident_fraction: float
+    grid_fraction: float
+    l2_tags: np.ndarray = field(init=False)
+    l2_used: np.ndarray = field(init=False)
+    l2_masks: np.ndarray = field(init=False)
+    l2_filled: np.ndarray = field(init=False)
+    mall_tags: np.ndarray = field(init=False)
+    mall_used: np.ndarray = field(init=False)
+    mall_dirty: np.ndarray = field(init=False)
+    channels: np.ndarray = field(init=False)
+    totals: np.ndarray = field(init=False)
+    clock: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        line, xcds = self.device.l2.line_bytes, self.device.compute.num_xcd
+        sets = _scaled_sets(self.device.l2.bytes_per_xcd, line, self.device.l2.ways, self.resident_fraction)
+        self.l2_tags = np.full((xcds, sets, self.device.l2.ways), _EMPTY, dtype=np.uint64)
+        self.l2_used = np.zeros(self.l2_tags.shape, dtype=np.int64)
+        self.l2_masks = np.zeros((*self.l2_tags.shape, 2), dtype=np.uint64)
+        self.l2_filled = np.zeros(self.l2_tags.shape, dtype=np.bool_)
+        sets = _scaled_sets(self.device.mall.bytes, line, _WAYS, self.grid_fraction)
+        self.mall_tags = np.full((1, sets, _WAYS), _EMPTY, dtype=np.uint64)
+        self.mall_used = np.zeros(self.mall_tags.shape, dtype=np.int64)
+        self.mall_dirty = np.zeros(self.mall_tags.shape, dtype=np.uint8)
+        self.channels = np.zeros((xcds, self.device.l2.channels_per_xcd), dtype=np.int64)
+        self.totals = np.zeros(len(Flow), dtype=np.int64)
+        self.clock = np.zeros(1, dtype=np.int64)
+
+    @property
+    def l1_shape(self) -> tuple[int, int]:
+        """Sets and ways of the part of an L1 that one workgroup has."""
+        lines = max(1, self.device.l1.bytes_per_cu // self.device.l1.line_bytes // self.workgroups_per_cu)
+        ways = min(_WAYS, lines)
+        return lines // ways, ways
+
+    @property
+    def dirty_lines_per_xcd(self) -> float:
+        """Dirty lines in an L2 now, scaled back to all co-resident workgroups and bounded by its capacity."""
+        dirty = np.count_nonzero(self.l2_masks.any(axis=-1)) / self.l2_tags.shape[0]
+        capacity = self.device.l2.bytes_per_xcd / self.device.l2.line_bytes
+        return float(min(dirty / self.resident_fraction, capacity))
+
+    def run(self, events: np.ndarray, workgroups: int, levels: np.ndarray) -> None:
+        """Send a batch through the caches, all its workgroups side by side.
+
+        Args:
+            events: ``EVENT`` records of the batch in the order of execution.
+            workgroups: Number of workgroups in it.
+            levels: int64 (instructions, LEVELS), added to.
+        """
+        order = np.argsort(events["order"], kind="stable")
+        sets, ways = self.l1_shape
+        l1_tags = np.full((workgroups, sets, ways), _EMPTY, dtype=np.uint64)
+        _run(
+            events,
+            order,
+            l1_tags,
+            np.zeros(l1_tags.shape, dtype=np.int64),
+            self.l2_tags,
+            self.l2_used,
+            self.l2_masks,
+            self.l2_filled,
+            self.mall_tags,
+            self.mall_used,
+            self.mall_dirty,
+            self.channels,
+            self.device.l2.interleave_bytes // self.device.l2.line_bytes,
+            levels,
+            self.totals,
+            self.clock,
+        )
+
+    def drain(self) -> None:
+        """Write back what is dirty at the end of the launch: L2 to the fabric, then the memory-side cache to HBM."""
+        _drain(self.l2_tags, self.l2_masks, self.mall_tags, self.mall_used, self.mall_dirty, self.totals, self.clock)
+        _close_window(self.channels, self.totals)
+
+
+def _scaled_sets(capacity: int, line: int, ways: int, fraction: float) -> int:
+    return max(1, round(capacity / line / ways * min(1.0, fraction)))
+
+
+@njit(cache=True)
+def set_of(line: Any, sets: Any) -> Any:
+    """Set of a line: the upper bits of a multiplicative hash."""
+    return int(((line * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % np.uint64(sets))
+
+
+@njit(cache=True)
+def _find(tags: np.ndarray, used: np.ndarray, line: Any, now: Any) -> Any:
+    """(way, hit): where the line is, or the way that it replaces; the way counts as used now."""
+    victim = 0
+    for way in range(tags.shape[0]):
+        if tags[way] == line:
+            used[way] = now
+            return way, True
+        if used[way] < used[victim]:
+            victim = way
+    used[victim] = now
+    return victim, False
+
+
+@njit(cache=True)
+def _half_requests(mask: Any) -> Any:
+    """(requests, bytes) that write one 64-byte segment of which ``mask`` is dirty."""
+    if mask == np.uint64(0):
+        return 0, 0
+    if mask == _EMPTY:
+        return 1, 64
+    low = 1 if mask & np.uint64(0xFFFFFFFF) else 0
+    high = 1 if mask >> np.uint64(32) else 0
+    return low + high, 32 * (low + high)
+
+
+@njit(cache=True)
+def _sectors(low: Any, high: Any) -> Any:
+    """A bit for every 32-byte sector with a dirty byte."""
+    bits = 0
+    if low & np.uint64(0xFFFFFFFF):
+        bits |= 1
+    if low >> np.uint64(32):
+        bits |= 2
+    if high & np.uint64(0xFFFFFFFF):
+        bits |= 4
+    if high >> np.uint64(32):
+        bits |= 8
+    return np.uint8(bits)
+
+
+@njit(cache=True)
+def _sector_bytes(bits: Any) -> Any:
+    count = 0
+    for sector in range(4):
+        count += (int(bits) >> sector) & 1
+    return 32 * count
+
+
+@njit(cache=True)
+def _touch_mall(
+    tags: np.ndarray, used: np.ndarray, dirty: np.ndarray, line: Any, dirtied: Any, totals: np.ndarray, now: Any
+) -> Any:
+    """Access the memory-side cache; what leaves it dirty is written to HBM. Returns whether it hit."""
+    index = set_of(line, tags.shape[1])
+    way, hit = _find(tags[0, index], used[0, index], line, now)
+    if not hit:
+        totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(dirty[0, index, way])
+        tags[0, index, way] = line
+        dirty[0, index, way] = 0
+    dirty[0, index, way] |= dirtied
+    return hit
+
+
+@njit(cache=True)
+def _write_back(
+    line: Any,
+    low: Any,
+    high: Any,
+    mall_tags: np.ndarray,
+    mall_used: np.ndarray,
+    mall_dirty: np.ndarray,
+    totals: np.ndarray,
+    now: Any,
+) -> Any:
+    for mask in (low, high):
+        requests, size = _half_requests(mask)
+        totals[Flow.FABRIC_WRITES] += requests
+        totals[Flow.FABRIC_WRITE_BYTES] += size
+    _touch_mall(mall_tags, mall_used, mall_dirty, line, _sectors(low, high), totals, now)
+
+
+@njit(cache=True)
+def _close_window(channels: np.ndarray, totals: np.ndarray) -> Any:
+    for xcd in range(channels.shape[0]):
+        total = channels[xcd].sum()
+        if total:
+            totals[Flow.HOTTEST_CHANNEL] += channels[xcd].max()
+            totals[Flow.CHANNEL_REQUESTS] += total
+            channels[xcd] = 0
+
+
+@njit(cache=True)
+def _count_channel(channels: np.ndarray, xcd: Any, channel: Any, requests: Any, totals: np.ndarray) -> Any:
+    channels[xcd, channel] += requests
+    if channels[xcd].sum() >= CHANNEL_WINDOW:
+        totals[Flow.HOTTEST_CHANNEL] += channels[xcd].max()
+        totals[Flow.CHANNEL_REQUESTS] += channels[xcd].sum()
+        channels[xcd] = 0
+
+
+@njit(cache=True)
+def _run(
+    events: np.ndarray,
+    order: np.ndarray,
+    l1_tags: np.ndarray,
+    l1_used: np.ndarray,
+    l2_tags: np.ndarray,
+    l2_used: np.ndarray,
+    l2_masks: np.ndarray,
+    l2_filled: np.ndarray,
+    mall_tags: np.ndarray,
+    mall_used: np.ndarray,
+    mall_dirty: np.ndarray,
+    channels: np.ndarray,
+    lines_per_interleave: Any,
+    levels: np.ndarray,
+    totals: np.ndarray,
+    clock: np.ndarray,
+) -> Any:
+    now = clock[0]
+    for position in order:
+        event = events[position]
+        line, kind, instruction, xcd = event["line"], event["kind"], event["instruction"], event["xcd"]
+        now += 1
+        if kind == READ:
+            index = set_of(line, l1_tags.shape[1])
+            tags = l1_tags[event["slot"], index]
+            way, hit = _find(tags, l1_used[event["slot"], index], line, now)
+            if hit:
+                levels[instruction, Level.L1_HITS] += 1
+                continue
+            tags[way] = line
+        levels[instruction, Level.L2_REQUESTS] += event["requests"]
+        channel = int((line // np.uint64(lines_per_interleave)) % np.uint64(channels.shape[1]))
+        _count_channel(channels, xcd, channel, event["requests"], totals)
+        if kind == ATOMIC:
+            hit = _touch_mall(
+                mall_tags, mall_used, mall_dirty, line, _sectors(event["low"], event["high"]), totals, now
+            )
+            levels[instruction, Level.MALL_HITS] += hit
+            totals[Flow.HBM_READS] += not hit
+            continue
+        index = set_of(line, l2_tags.shape[1])
+        way, hit = _find(l2_tags[xcd, index], l2_used[xcd, index], line, now)
+        masks = l2_masks[xcd, index, way]
+        if not hit:
+            if masks[0] | masks[1]:
+                _write_back(l2_tags[xcd, index, way], masks[0], masks[1], mall_tags, mall_used, mall_dirty, totals, now)
+            l2_tags[xcd, index, way] = line
+            l2_filled[xcd, index, way] = False
+            masks[0] = np.uint64(0)
+            masks[1] = np.uint64(0)
+        if kind == WRITE:
+            levels[instruction, Level.L2_HITS] += hit
+            masks[0] |= event["low"]
+            masks[1] |= event["high"]
+            continue
+        if hit and (l2_filled[xcd, index, way] or (event["low"] & ~masks[0] == 0 and event["high"] & ~masks[1] == 0)):
+            levels[instruction, Level.L2_HITS] += 1
+            continue
+        l2_filled[xcd, index, way] = True
+        totals[Flow.FABRIC_READS] += 1
+        mall_hit = _touch_mall(mall_tags, mall_used, mall_dirty, line, np.uint8(0), totals, now)
+        levels[instruction, Level.MALL_HITS] += mall_hit
+        totals[Flow.HBM_READS] += not mall_hit
+    clock[0] = now
+
+
+@njit(cache=True)
+def _drain(
+    l2_tags: np.ndarray,
+    l2_masks: np.ndarray,
+    mall_tags: np.ndarray,
+    mall_used: np.ndarray,
+    mall_dirty: np.ndarray,
+    totals: np.ndarray,
+    clock: np.ndarray,
+) -> Any:
+    for xcd in range(l2_tags.shape[0]):
+        for index in range(l2_tags.shape[1]):
+            for way in range(l2_tags.shape[2]):
+                masks = l2_masks[xcd, index, way]
+                if masks[0] | masks[1]:
+                    clock[0] += 1
+                    _write_back(
+                        l2_tags[xcd, index, way],
+                        masks[0],
+                        masks[1],
+                        mall_tags,
+                        mall_used,
+                        mall_dirty,
+                        totals,
+                        clock[0],
+                    )
+                    masks[0] = np.uint64(0)
+                    masks[1] = np.uint64(0)
+    for index in range(mall_tags.shape[1]):
+        for way in range(mall_tags.shape[2]):
+            totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(mall_dirty[0, index, way])
+            mall_dirty[0, index, way] = 0

@@ -1,0 +1,144 @@
+"""What a launch moves, level by level."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wavecast.simulator.program.instruction import SourceLine
+from wavecast.simulator.traffic.memory_access import AccessKind
+from wavecast.simulator.traffic.residency import Residency
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionTraffic:
+    """One static memory instruction; counts are of the whole grid.
+
+    Attributes:
+        index: Position in the kernel.
+        opcode: Base mnemonic.
+        source: Source line, if the compiler gave one.
+        kind: What it does.
+        executed: Wave instructions.
+        lanes: Active lanes.
+        bytes_asked: Bytes the lanes ask for.
+        segments: Distinct 64-byte segments of each wave instruction, summed.
+        lines: Distinct 128-byte lines of each wave instruction, summed.
+        quad_clk: Address cycles if quads never share one.
+        run_clk: Address cycles if quads that continue one another share one.
+        requests: Requests to L2 before the L1 filters loads: lines for loads, runs and segments for stores and atomics.
+        partial_requests: Write requests that cover less than 64 bytes.
+        l2_requests: Requests that reach the L2, or for atomics the memory-side cache.
+        l1_hits: Lines found in L1.
+        l2_hits: Requests served by L2.
+        mall_hits: Requests served by the memory-side cache.
+        lds_clk: LDS cycles.
+        lds_conflict_clk: Those of them that bank conflicts cost.
+        cost_us: Time the busiest unit it uses would need for it alone, were it spread evenly: ranks the table.
+    """
+
+    index: int
+    opcode: str
+    source: SourceLine | None
+    kind: AccessKind
+    executed: int
+    lanes: int
+    bytes_asked: int
+    segments: int
+    lines: int
+    quad_clk: int
+    run_clk: int
+    requests: int
+    partial_requests: int
+    l2_requests: int
+    l1_hits: int
+    l2_hits: int
+    mall_hits: int
+    lds_clk: int
+    lds_conflict_clk: int
+    cost_us: float
+
+    @property
+    def where(self) -> str:
+        """``opcode at file:line``, or the instruction's number where the line is unknown."""
+        return f"{self.opcode} at {self.source}" if self.source else f"{self.opcode} (instruction {self.index})"
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Traffic of one launch, scaled to its whole grid.
+
+    Attributes:
+        kernel: Name of the kernel.
+        workgroups: Workgroups of the grid.
+        executed_workgroups: Those that ran.
+        sampling_error: Relative standard error of the scaled totals, from the variance between clusters.
+        residency: Occupancy the caches were shared by.
+        bytes_asked: Bytes asked by all lanes of global loads, stores and atomics.
+        l2_read_requests: Line reads that miss L1.
+        l2_read_bytes: Their bytes.
+        l2_write_requests: Write requests that reach L2.
+        l2_write_bytes: Bytes written by them.
+        l2_partial_write_requests: Write requests that cover less than 64 bytes.
+        l1_hit_rate: Of line reads; 0 without any.
+        l2_hit_rate: Of line reads that miss L1.
+        mall_hit_rate: Of line reads that miss L2.
+        fabric_read_bytes: L2 to fabric.
+        fabric_write_requests: Write-backs in requests of 32 or 64 bytes.
+        fabric_write_bytes: Their bytes.
+        hbm_read_bytes: Read from HBM if the memory-side cache starts cold.
+        hbm_write_bytes: Written to HBM, write-back at the end included.
+        minimum_read_bytes: Distinct bytes read: no cache can do with less.
+        minimum_write_bytes: Distinct bytes written.
+        footprint_bytes: Bytes of all distinct lines.
+        coalescing_efficiency: Distinct bytes each wave instruction asks for, over the bytes of the 64-byte segments it
+            moves at the L2, in (0, 1]; 1 if it moves nothing.
+        channel_imbalance: Hottest L2 channel over the mean if channels interleave every 256 bytes without a hash (1.0
+            is what a perfect hash gives). An upper bound: workgroups are taken to run in step.
+        atomic_requests: Atomic requests.
+        hot_line_atomics: Wave instructions whose atomics go to the line that most of them go to.
+        scratch_bytes: Bytes of spilled registers moved.
+        lds_clk: LDS cycles of all compute units.
+        lds_conflict_clk: Those of them that bank conflicts cost.
+        release_fences: ``buffer_wbl2`` executed by waves.
+        acquire_fences: ``buffer_inv`` executed by waves.
+        dirty_lines_per_xcd: Dirty lines an L2 holds at the end.
+        instructions: Memory instructions, most costly first.
+    """
+
+    kernel: str
+    workgroups: int
+    executed_workgroups: int
+    sampling_error: float
+    residency: Residency
+    bytes_asked: int
+    l2_read_requests: int
+    l2_read_bytes: int
+    l2_write_requests: int
+    l2_write_bytes: int
+    l2_partial_write_requests: int
+    l1_hit_rate: float
+    l2_hit_rate: float
+    mall_hit_rate: float
+    fabric_read_bytes: int
+    fabric_write_requests: int
+    fabric_write_bytes: int
+    hbm_read_bytes: int
+    hbm_write_bytes: int
+    minimum_read_bytes: int
+    minimum_write_bytes: int
+    footprint_bytes: int
+    coalescing_efficiency: float
+    channel_imbalance: float
+    atomic_requests: int
+    hot_line_atomics: int
+    scratch_bytes: int
+    lds_clk: int
+    lds_conflict_clk: int
+    release_fences: int
+    acquire_fences: int
+    dirty_lines_per_xcd: float
+    instructions: tuple[InstructionTraffic, ...]
+
+    @property
+    def minimum_bytes(self) -> int:
+        return self.minimum_read_bytes + self.minimum_write_bytes

@@ -1,0 +1,148 @@
+"""The cache simulation against plain Python, and on streams whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.traffic.caches import ATOMIC, EVENT, LEVELS, READ, WRITE, CacheState, Flow, Level, set_of
+from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped
+from wavecast.simulator.traffic.reference import LruSets, miss_count
+
+FULL = np.uint64(2**64 - 1)
+
+
+def stream(lines: np.ndarray, kind: int, *, low: int = 2**64 - 1, high: int = 2**64 - 1, xcd: int = 0) -> np.ndarray:
+    events = np.zeros(len(lines), dtype=EVENT)
+    events["line"], events["kind"], events["xcd"], events["requests"] = lines, kind, xcd, 1
+    events["low"], events["high"] = np.uint64(low), np.uint64(high)
+    events["order"] = np.arange(len(lines))
+    return events
+
+
+def run(state: CacheState, events: np.ndarray, workgroups: int = 1) -> np.ndarray:
+    levels = np.zeros((1, LEVELS), dtype=np.int64)
+    state.run(events, workgroups, levels)
+    return levels[0]
+
+
+def test_l1_and_l2_equal_the_plain_caches(device: Device) -> None:
+    state = CacheState(device, 4, 0.01, 1.0)
+    lines = np.random.default_rng(3).integers(0, 1500, 6000).astype(np.uint64)
+    levels = run(state, stream(lines, READ))
+    sets, ways = state.l1_shape
+    assert sets * ways == 64  # a quarter of 256 lines
+    index = [set_of(line, sets) for line in lines]
+    l1_misses = miss_count(lines.tolist(), sets, ways, index)
+    assert levels[Level.L1_HITS] == len(lines) - l1_misses
+    assert levels[Level.L2_REQUESTS] == l1_misses
+    # The L2 sees what misses L1; its own misses are what the fabric reads.
+    l1 = LruSets(sets, ways)
+    passed = [int(line) for line, place in zip(lines, index, strict=True) if not l1.access(int(line), place)[0]]
+    l2_sets = state.l2_tags.shape[1]
+    wanted = miss_count(passed, l2_sets, 16, [set_of(np.uint64(line), l2_sets) for line in passed])
+    assert state.totals[Flow.FABRIC_READS] == wanted == l1_misses - levels[Level.L2_HITS]
+
+
+def test_a_set_that_fits_is_read_once(device: Device) -> None:
+    state = CacheState(device, 1, 1.0, 1.0)
+    lines = np.tile(np.arange(10_000, dtype=np.uint64), 3)
+    levels = run(state, stream(lines, READ))
+    assert state.totals[Flow.FABRIC_READS] == state.totals[Flow.HBM_READS] == 10_000
+    assert levels[Level.L2_HITS] == 20_000
+
+
+def test_a_cyclic_set_over_capacity_is_no_hit(device: Device) -> None:
+    """Three times the capacity of L2, read round and round: least recently used keeps nothing."""
+    state = CacheState(device, 1, 1.0, 1.0)
+    lines = np.tile(np.arange(3 * 32768, dtype=np.uint64), 2)
+    run(state, stream(lines, READ))
+    assert state.totals[Flow.FABRIC_READS] > 0.97 * len(lines)
+    assert state.totals[Flow.HBM_READS] == 3 * 32768  # the memory-side cache holds it
+
+
+def test_xcds_do_not_share_an_l2(device: Device) -> None:
+    state = CacheState(device, 1, 1.0, 1.0)
+    lines = np.arange(100, dtype=np.uint64)
+    run(state, stream(lines, READ))
+    run(state, stream(lines, READ, xcd=1))
+    assert state.totals[Flow.FABRIC_READS] == 200
+    assert state.totals[Flow.HBM_READS] == 100
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "requests", "size"),
+    [
+        (2**64 - 1, 2**64 - 1, 2, 128),
+        (2**64 - 1, 0, 1, 64),
+        (1, 0, 1, 32),  # a byte costs a 32-byte slot
+        (1 | 1 << 40, 0, 2, 64),
+        (1, 1 << 63, 2, 64),
+    ],
+)
+def test_write_back_of_masked_lines(device: Device, low: int, high: int, requests: int, size: int) -> None:
+    state = CacheState(device, 1, 1.0, 1.0)
+    run(state, stream(np.arange(50, dtype=np.uint64), WRITE, low=low, high=high))
+    assert state.dirty_lines_per_xcd == pytest.approx(50 / 8)
+    state.drain()
+    assert state.totals[Flow.FABRIC_WRITES] == 50 * requests
+    assert state.totals[Flow.FABRIC_WRITE_BYTES] == 50 * size
+    assert state.totals[Flow.HBM_WRITE_BYTES] == 50 * size
+    assert state.totals[Flow.FABRIC_READS] == 0  # a write allocates without reading
+
+
+def test_bytes_of_one_line_gather_in_l2(device: Device) -> None:
+    state = CacheState(device, 1, 1.0, 1.0)
+    events = np.concatenate([stream(np.array([7], np.uint64), WRITE, low=1 << byte, high=0) for byte in range(64)])
+    run(state, events)
+    state.drain()
+    assert state.totals[Flow.FABRIC_WRITES] == 1
+    assert state.totals[Flow.FABRIC_WRITE_BYTES] == 64
+
+
+def test_reading_what_was_written_needs_no_fetch(device: Device) -> None:
+    state = CacheState(device, 1, 1.0, 1.0)
+    line = np.array([9], np.uint64)
+    run(state, stream(line, WRITE, low=0xFF, high=0))
+    run(state, stream(line, READ, low=0x0F, high=0))
+    assert state.totals[Flow.FABRIC_READS] == 0
+    run(state, stream(line, READ, low=0xFFF, high=0))
+    assert state.totals[Flow.FABRIC_READS] == 1
+
+
+def test_atomics_pass_by_the_l2(device: Device) -> None:
+    state = CacheState(device, 1, 1.0, 1.0)
+    levels = run(state, stream(np.zeros(10, np.uint64), ATOMIC))
+    assert levels[Level.L2_HITS] == 0
+    assert state.totals[Flow.HBM_READS] == 1
+    assert levels[Level.MALL_HITS] == 9
+
+
+def test_channel_imbalance_sees_a_power_of_two_stride(device: Device) -> None:
+    per_line = np.arange(8192, dtype=np.uint64)
+    even, hot = CacheState(device, 1, 1.0, 1.0), CacheState(device, 1, 1.0, 1.0)
+    run(even, stream(per_line * np.uint64(2), WRITE))  # every 256 bytes: the channels in turn
+    run(hot, stream(per_line * np.uint64(256), WRITE))  # every 32,768 bytes: one channel
+    for state, factor in ((even, 1.0), (hot, 16.0)):
+        state.drain()
+        hottest, total = state.totals[Flow.HOTTEST_CHANNEL], state.totals[Flow.CHANNEL_REQUESTS]
+        assert total == 8192
+        assert hottest * 16 / total == pytest.approx(factor)
+
+
+def test_footprint_scales_private_lines_only() -> None:
+    unique = UniqueLines()
+    shared, own = np.array([1, 2], np.uint64), np.array([10, 10, 11], np.uint64)
+    masks = np.array([1, 2, 3], np.uint64)
+    keys, low, none = np.concatenate([shared, own]), np.concatenate([masks[:2], masks]), np.zeros(5, np.uint64)
+    unique.add(keys, low, none, clusters=np.zeros(5, np.int64))
+    unique.add(own, masks, none[:3], clusters=np.zeros(3, np.int64))
+    unique.add(shared, masks[:2], none[:2], clusters=np.ones(2, np.int64))
+    lines = unique.merged()
+    assert lines.keys.tolist() == [1, 2, 10, 11]
+    assert lines.touched_bytes.tolist() == [1, 1, 2, 2]
+    assert lines.scaled(10.0) == 2 + 2 * 10
+    assert capped(lines, 10.0, (), line_bytes=128) == 2 + 4 * 10
+    bounded = capped(lines, 10.0, (BufferRange(10 * 128 + 120, 30),), line_bytes=128)
+    assert bounded == 2 + 30

@@ -1,0 +1,156 @@
+"""Traffic of small launches made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.traffic import AccessKind, BufferRange, Traffic, TrafficObserver
+
+LANES = np.arange(64, dtype=np.uint64)
+BASE_IN, BASE_OUT = 1 << 30, 1 << 31
+
+
+@pytest.fixture
+def copy(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    record_of: Callable[..., np.ndarray],
+    execution_of: Callable[..., Execution],
+) -> Callable[..., Traffic]:
+    """A kernel that loads dwords and stores them; ``store_stride`` apart, one wave a workgroup."""
+
+    def build(workgroups: np.ndarray, total: int, *, store_stride: int = 4, chunk: int = 3) -> Traffic:
+        kernel = kernel_of(["global_load_dword", "global_store_dword", "buffer_wbl2", "s_endpgm"])
+        observer = TrafficObserver(kernel, device, total_workgroups=total, executed_workgroups=len(workgroups))
+        records = np.concatenate(
+            [
+                part
+                for number in workgroups
+                for part in (
+                    record_of(0, BASE_IN + (int(number) * 64 + LANES) * 4, workgroup=number),
+                    record_of(1, BASE_OUT + (int(number) * 64 + LANES) * store_stride, workgroup=number),
+                )
+            ]
+        )
+        for start in range(0, len(records), chunk):
+            observer.consume(records[start : start + chunk])
+        count = len(workgroups)
+        return observer.result(execution_of(kernel, workgroups, total, [count, count, 2 * count, count]))
+
+    return build
+
+
+def test_a_copy_moves_what_it_asks_for(copy: Callable[..., Traffic]) -> None:
+    traffic = copy(np.arange(512), 512)
+    size = 512 * 256
+    assert traffic.bytes_asked == 2 * size
+    assert traffic.minimum_read_bytes == traffic.minimum_write_bytes == size
+    assert traffic.hbm_read_bytes == traffic.hbm_write_bytes == size
+    assert traffic.fabric_read_bytes == traffic.fabric_write_bytes == traffic.l2_read_bytes == size
+    assert traffic.l2_write_requests == size // 64
+    assert traffic.l2_partial_write_requests == 0
+    assert traffic.coalescing_efficiency == 1.0
+    assert traffic.sampling_error == 0.0
+    assert traffic.release_fences == 1024
+    assert traffic.acquire_fences == 0
+    assert traffic.footprint_bytes == 2 * size
+
+
+def test_chunks_of_the_trace_do_not_matter(copy: Callable[..., Traffic]) -> None:
+    assert copy(np.arange(64), 64, chunk=1) == copy(np.arange(64), 64, chunk=1000)
+
+
+def test_scattered_stores_cost_more(copy: Callable[..., Traffic]) -> None:
+    near, far = copy(np.arange(128), 128), copy(np.arange(128), 128, store_stride=4096)
+    assert far.coalescing_efficiency < near.coalescing_efficiency
+    assert far.l2_write_requests == 64 * 128
+    assert far.l2_partial_write_requests == far.l2_write_requests
+    assert far.fabric_write_bytes == 64 * 128 * 32
+    assert far.minimum_write_bytes == near.minimum_write_bytes
+    assert far.instructions[0].opcode == "global_store_dword"
+    assert far.instructions[0].where == "global_store_dword at kernel.py:11"
+    assert far.instructions[0].kind is AccessKind.STORE
+
+
+def test_a_sample_stands_for_the_grid(copy: Callable[..., Traffic]) -> None:
+    total = 10_000
+    ids = np.concatenate([np.arange(start, start + 64) for start in (0, 3000, 6000, 9936)])
+    whole, part = copy(np.arange(total), total, chunk=4096), copy(ids, total, chunk=4096)
+    assert part.executed_workgroups == 256
+    for name in ("bytes_asked", "hbm_read_bytes", "hbm_write_bytes", "l2_write_requests", "minimum_read_bytes"):
+        assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=1e-3), name
+
+
+def test_shared_input_is_not_multiplied_by_the_grid(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    record_of: Callable[..., np.ndarray],
+    execution_of: Callable[..., Execution],
+) -> None:
+    """Every workgroup reads the same 8 KiB; a sample of a hundredth must not read 100 times 8 KiB."""
+    kernel = kernel_of(["global_load_dwordx4", "s_endpgm"])
+    ids = np.concatenate([np.arange(start, start + 64) for start in (0, 3200, 6400, 9600)])
+    observer = TrafficObserver(kernel, device, total_workgroups=25_600, executed_workgroups=len(ids))
+    for number in ids:
+        for step in range(8):
+            observer.consume(record_of(0, BASE_IN + step * 1024 + LANES * 16, workgroup=number))
+    traffic = observer.result(execution_of(kernel, ids, 25_600, [8 * len(ids), len(ids)]))
+    assert traffic.minimum_read_bytes == traffic.hbm_read_bytes == 8192
+    assert traffic.fabric_read_bytes == 8 * 8192  # once for each XCD
+    assert traffic.bytes_asked == 25_600 * 8192
+    assert traffic.l2_hit_rate > 0.8
+
+
+def test_buffers_bound_what_a_sample_extrapolates(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    record_of: Callable[..., np.ndarray],
+    execution_of: Callable[..., Execution],
+) -> None:
+    kernel = kernel_of(["global_load_dword", "s_endpgm"])
+    ids = np.arange(64)
+    buffers = (BufferRange(BASE_IN, 32 * 1024, "x"),)
+    observer = TrafficObserver(kernel, device, total_workgroups=6400, executed_workgroups=64, buffers=buffers)
+    for number in ids:
+        observer.consume(record_of(0, BASE_IN + (int(number) % 32) * 256 + LANES * 4, workgroup=number))
+    traffic = observer.result(execution_of(kernel, ids, 6400, [64, 64]))
+    assert traffic.minimum_read_bytes == 32 * 1024
+
+
+def test_lds_atomics_and_hot_lines(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    record_of: Callable[..., np.ndarray],
+    execution_of: Callable[..., Execution],
+) -> None:
+    kernel = kernel_of(
+        ["ds_read_b32", ("ds_write2_b32", {"offset0": 0, "offset1": 32}), "global_atomic_add_f32", "s_endpgm"],
+        lds_bytes=16384,
+    )
+    observer = TrafficObserver(kernel, device, total_workgroups=4)
+    for number in range(4):
+        observer.consume(record_of(0, LANES * 128, workgroup=number))
+        observer.consume(record_of(1, LANES * 4, workgroup=number))
+        observer.consume(record_of(2, np.full(64, BASE_OUT), workgroup=number, exec_mask=1))
+    traffic = observer.result(execution_of(kernel, range(4), 4, [4, 4, 4, 4]))
+    assert traffic.lds_clk == 4 * (64 + 2 + 2)
+    assert traffic.lds_conflict_clk == 4 * 62
+    assert traffic.atomic_requests == 4
+    assert traffic.hot_line_atomics == 4
+    assert traffic.l2_write_requests == 0
+
+
+def test_a_launch_without_memory_has_no_traffic(
+    device: Device, kernel_of: Callable[..., Kernel], execution_of: Callable[..., Execution]
+) -> None:
+    kernel = kernel_of(["s_endpgm"])
+    traffic = TrafficObserver(kernel, device, total_workgroups=2).result(execution_of(kernel, [0, 1], 2, [2]))
+    assert traffic.bytes_asked == traffic.hbm_read_bytes == traffic.hbm_write_bytes == 0
+    assert traffic.coalescing_efficiency == traffic.channel_imbalance == 1.0
+    assert traffic.instructions == ()

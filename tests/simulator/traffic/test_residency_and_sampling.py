@@ -1,0 +1,91 @@
+"""Occupancy from real resources, and the choice of workgroups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from wavecast.simulator.devices import Device, load_device
+from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.traffic import Limiter, choose_workgroups, residency, sampling_error
+
+
+@pytest.mark.parametrize(
+    ("resources", "workgroups", "waves_per_simd", "limiter"),
+    [
+        ({"vgpr": 32}, 32, 8, Limiter.WAVE_SLOTS),
+        ({"vgpr": 32, "workgroup_size": 256}, 8, 8, Limiter.WAVE_SLOTS),
+        ({"vgpr": 78, "workgroup_size": 256}, 6, 6, Limiter.VGPR),  # 80 after rounding: 6 waves a SIMD
+        ({"vgpr": 164, "workgroup_size": 512}, 1, 2, Limiter.VGPR),  # 168: 3 waves a SIMD, but 2 to a workgroup
+        ({"vgpr": 76, "workgroup_size": 512, "lds_bytes": 32768}, 2, 4, Limiter.LDS),
+        ({"vgpr": 32, "workgroup_size": 128, "lds_bytes": 4096}, 16, 8, Limiter.WAVE_SLOTS),
+        ({"vgpr": 32, "workgroup_size": 1024}, 2, 8, Limiter.WAVE_SLOTS),
+    ],
+)
+def test_occupancy_on_gfx942(
+    kernel_of: Callable[..., Kernel],
+    device: Device,
+    resources: dict[str, int],
+    workgroups: int,
+    waves_per_simd: int,
+    limiter: Limiter,
+) -> None:
+    found = residency(kernel_of(["s_endpgm"], **resources), device)
+    assert (found.workgroups_per_cu, found.waves_per_simd, found.limiter) == (workgroups, waves_per_simd, limiter)
+
+
+def test_the_larger_lds_of_gfx950_holds_more(kernel_of: Callable[..., Kernel], device: Device) -> None:
+    kernel = kernel_of(["s_endpgm"], workgroup_size=256, lds_bytes=32768)
+    assert residency(kernel, device).workgroups_per_cu == 2
+    # 32,768 bytes are 26 granules of 1,280: 33,280 bytes, four of which fit.
+    assert residency(kernel, load_device("mi355x")).workgroups_per_cu == 4
+
+
+def test_a_workgroup_that_does_not_fit_is_refused(kernel_of: Callable[..., Kernel], device: Device) -> None:
+    with pytest.raises(LaunchError, match="does not fit a compute unit of mi300x: too many LDS"):
+        residency(kernel_of(["s_endpgm"], lds_bytes=70000), device)
+
+
+def test_more_registers_never_raise_occupancy(kernel_of: Callable[..., Kernel], device: Device) -> None:
+    held = [residency(kernel_of(["s_endpgm"], vgpr=vgpr), device).workgroups_per_cu for vgpr in range(8, 513, 8)]
+    assert held == sorted(held, reverse=True)
+
+
+def test_a_small_grid_is_taken_whole(device: Device) -> None:
+    sample = choose_workgroups(1000, device)
+    assert sample.is_complete
+    assert sample.fraction == 1.0
+    assert sample.workgroups.tolist() == list(range(1000))
+
+
+def test_a_large_grid_is_taken_in_clusters(device: Device) -> None:
+    total = 100_003
+    sample = choose_workgroups(total, device)
+    assert not sample.is_complete
+    assert len(sample.workgroups) == 8 * 64
+    assert sample.workgroups[0] == 0
+    assert sample.workgroups[-1] == total - 1
+    assert (np.diff(sample.workgroups) > 0).all()
+    for start in sample.starts:
+        cluster = sample.workgroups[start : start + 64]
+        assert (np.diff(cluster) == 1).all()
+        assert (np.bincount(cluster % 8) == 8).all()  # every XCD gets eight
+    assert (sample.workgroups == choose_workgroups(total, device).workgroups).all()
+
+
+def test_a_sample_of_nothing_is_refused(device: Device) -> None:
+    with pytest.raises(ValueError, match="wanted at least 1 and 2"):
+        choose_workgroups(0, device)
+
+
+def test_sampling_error() -> None:
+    ids = np.concatenate([np.arange(64), np.arange(1000, 1064), np.arange(5000, 5064)])
+    assert sampling_error(np.ones(192), ids, 10_000) == 0.0
+    assert sampling_error(np.arange(192), np.arange(192), 192) == 0.0
+    assert sampling_error(np.ones(64), np.arange(64), 10_000) == float("inf")
+    values = np.concatenate([np.full(64, 90.0), np.full(64, 100.0), np.full(64, 110.0)])
+    # Cluster means 90, 100, 110: standard deviation 10, over the square root of three clusters, over the mean.
+    assert sampling_error(values, ids, 10_000) == pytest.approx(10 / 3**0.5 / 100 * (1 - 0.0192) ** 0.5)
