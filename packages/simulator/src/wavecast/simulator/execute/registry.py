@@ -117,11 +117,13 @@ def scalar(names: str | Sequence[str], results: str, sources: str) -> Callable[[
     return register
 
 
-def raw(names: str | Sequence[str], types: str, *, kind: RowKind = RowKind.CALL) -> Callable[[Semantics], Semantics]:
+def raw(
+    names: str | Sequence[str], types: str, *, kind: RowKind = RowKind.CALL, by_architecture: bool = False
+) -> Callable[[Semantics], Semantics]:
     """Register an opcode whose function reads and writes its operands by itself; it receives only the emitter."""
 
     def register(semantics: Semantics) -> Semantics:
-        _add(names, tuple(types.split()), semantics, kind)
+        _add(names, tuple(types.split()), semantics, kind, by_architecture)
         return semantics
 
     return register

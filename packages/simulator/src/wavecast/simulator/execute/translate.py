@@ -10,7 +10,7 @@ from wavecast.simulator.errors import UnsupportedInstructionError
 from wavecast.simulator.execute.form import Bound, bind
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
 from wavecast.simulator.execute.library import HelperLibrary, emit_module
-from wavecast.simulator.execute.registry import operation
+from wavecast.simulator.execute.registry import Operation, operation
 from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
 
@@ -99,7 +99,7 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
         entry = operation(instruction.opcode)
         assert entry is not None
         table[instruction.index, Row.KIND] = entry.kind
-        bounds[instruction.index] = bind(instruction, entry.types, accum_row)
+        bounds[instruction.index] = _bind(instruction, entry, kernel)
     addresses = library.addresses({bound.form for bound in bounds.values()})
     for index, bound in bounds.items():
         table[index, Row.HELPER] = addresses[bound.form]
@@ -124,7 +124,7 @@ def unsupported_forms(kernel: Kernel) -> list[str]:
         entry = operation(instruction.opcode)
         if _special_kind(instruction) is not None or entry is None:
             continue
-        form = bind(instruction, entry.types, accumulation_row(kernel)).form
+        form = _bind(instruction, entry, kernel).form
         if form in seen:
             continue
         seen.add(form)
@@ -133,6 +133,11 @@ def unsupported_forms(kernel: Kernel) -> list[str]:
         except UnsupportedInstructionError as error:
             problems.append(f"{instruction.text!r}: {error}")
     return problems
+
+
+def _bind(instruction: Instruction, entry: Operation, kernel: Kernel) -> Bound:
+    arch = kernel.arch if entry.by_architecture else ""
+    return bind(instruction, entry.types, accumulation_row(kernel), arch=arch)
 
 
 def _special_kind(instruction: Instruction) -> RowKind | None:

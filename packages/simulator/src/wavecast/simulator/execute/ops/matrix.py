@@ -19,6 +19,7 @@ from llvmlite import ir
 from wavecast.simulator.execute.emitter import F16, F32, F64, I8, I16, I32, I64, Emitter, lanes_of
 from wavecast.simulator.execute.layout import LANES, ROW_BYTES
 from wavecast.simulator.execute.registry import raw
+from wavecast.simulator.execute.small_float import decode_fp8
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def decode(e: Emitter, word: ir.Value, part: int, source: str) -> ir.Value:
     byte = e.b.lshr(word, e.like(word, 8 * part))
     if source == "i8":
         return e.b.sext(e.convert(byte, I8), lanes_of(I32))
-    raise NotImplementedError(f"matrix element type {source}")
+    return decode_fp8(e, byte, source, arch=str(e.form.modifier("arch")))
 
 
 def _pack(e: Emitter, position: int, shape: Shape, source: str) -> ir.Value:
@@ -223,7 +224,7 @@ def _check(e: Emitter, shape: Shape) -> None:
 def _register(name: str, shape: Shape) -> None:
     c_type = {"f64": "f64", "i8": "i32"}.get(shape.source, "f32")
 
-    @raw(name, f"b32 b32 b32 {c_type}")
+    @raw(name, f"b32 b32 b32 {c_type}", by_architecture=shape.source in ("fp8", "bf8"))
     def _(e: Emitter) -> None:
         _check(e, shape)
         if shape.blocks > 1:
