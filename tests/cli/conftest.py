@@ -22,7 +22,7 @@ class FakeVariants:
     def __getitem__(self, variant: str) -> Callable[..., None]:
         return partial(self._call, variant)
 
-    def _call(self, variant: str, *arguments: object) -> None:
+    def _call(self, variant: str, *arguments: object, **keywords: object) -> None:
         self.called.append(variant)
 
 

@@ -95,6 +95,28 @@ def test_misuse(
     assert fake_simulator == []
 
 
+def test_missing_package_is_not_possible_here(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(*_: object) -> None:
+        raise ModuleNotFoundError("No module named 'torch'", name="torch")
+
+    monkeypatch.setattr("wavecast.cli.experiments.colwise_per_group.lazy_bf16", missing)
+    assert run(["predict", "colwise-per-group", "--shape", "n=64"]) == 3
+    assert capsys.readouterr().err.startswith("error: the package 'torch' is not installed\n\nhint: ")
+
+
+def test_what_an_operator_refuses_is_misuse(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise ValueError("n is 64; wanted is 128; pad it")
+
+    monkeypatch.setattr("wavecast.cli.experiments.colwise_per_group.lazy_bf16", refuse)
+    assert run(["predict", "colwise-per-group", "--shape", "n=64"]) == 2
+    assert capsys.readouterr().err == "error: n is 64; wanted is 128; pad it\n"
+
+
 def test_freeze_writes_records_once(
     fake_simulator: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

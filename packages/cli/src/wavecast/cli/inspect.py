@@ -61,8 +61,9 @@ def _facts_of_experiment(name: str, *, variants: list[str], device: str | None, 
     for item in choose_variants(experiment, variants):
         if variants and item not in variants:
             continue
-        run = partial(experiment.run, item, experiment.make_inputs(first_shape))
-        kernels += simulate.facts_of_run(run, device=device or experiment.device, variant=item)
+        with simulate.translated_errors():
+            run = partial(experiment.run, item, experiment.make_inputs(first_shape))
+            kernels += simulate.facts_of_run(run, device=device or experiment.device, variant=item)
     return kernels
 
 

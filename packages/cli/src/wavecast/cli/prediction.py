@@ -50,9 +50,9 @@ def _rows(case: Case, advance: Callable[[str], None]) -> Iterator[Row]:
 def predict_variant(case: Case, variant: str) -> Row:
     """Predict one variant; the speedups of the row are still unknown."""
     experiment, shape = case.experiment, case.shape
-    # Fresh inputs for each variant: one may write where another reads.
-    inputs = experiment.make_inputs(shape)
-    prediction = simulate.predict_run(lambda: experiment.run(variant, inputs), device=case.device)
+    with simulate.translated_errors():
+        inputs = experiment.make_inputs(shape)
+        prediction = simulate.predict_run(lambda: experiment.run(variant, inputs), device=case.device)
     published = experiment.published_for(variant, shape=shape, device=case.device)
     published_us = published.time_us if published else None
     kernels = prediction.kernels

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wavecast.cli.devices import Constant, DeviceFacts
-from wavecast.cli.errors import CliError
+from wavecast.cli.errors import CliError, ExitCode, misuse
 from wavecast.cli.facts import KernelFacts, count_instructions
 from wavecast.cli.rows import KernelRow
 
@@ -42,14 +42,25 @@ class Prediction:
 
 
 @contextmanager
-def simulator_errors() -> Iterator[None]:
-    """Turn the simulator's own errors into those of the command line, hint included."""
+def translated_errors() -> Iterator[None]:
+    """Turn what simulator and operators refuse into errors of the command line, with exit code and hint.
+
+    Raises:
+        CliError: 1 for what the simulator refuses, 2 for arguments that an operator refuses, 3 for a missing package.
+    """
     from wavecast.simulator.errors import SimulatorError
 
     try:
         yield
     except SimulatorError as error:
         raise CliError(str(error), hint=error.hint) from error
+    except ValueError as error:
+        raise misuse(str(error)) from error
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("wavecast"):
+            raise
+        hint = "the default environment has it: hatch run cli doctor shows what this one lacks"
+        raise CliError(f"the package {error.name!r} is not installed", hint=hint, code=ExitCode.NOT_HERE) from error
 
 
 def facts_of_file(path: Path, *, kernel: str | None = None) -> KernelFacts:
@@ -62,7 +73,7 @@ def facts_of_file(path: Path, *, kernel: str | None = None) -> KernelFacts:
     from wavecast.simulator.program.assembly import parse_assembly
 
     text = path.read_text()
-    with simulator_errors():
+    with translated_errors():
         parsed = parse_assembly(text, name=kernel)
     return _facts(parsed, digest=hashlib.sha256(text.encode()).hexdigest()[:16], toolchain=None, variant=None)
 
@@ -78,7 +89,7 @@ def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -
     from wavecast.simulator.program.assembly import parse_assembly
     from wavecast.simulator.virtual import virtual_device
 
-    with simulator_errors():
+    with translated_errors():
         with virtual_device(device, simulate=lambda *_, **__: None) as virtual:
             function()
         codes = {launch.code_object.digest: launch.code_object for launch in virtual.launches}
@@ -120,7 +131,7 @@ def device_facts(name: str) -> DeviceFacts:
     """A device with all its constants."""
     from wavecast.simulator.devices.loader import load_device
 
-    with simulator_errors():
+    with translated_errors():
         device = load_device(name)
     constants = tuple(
         Constant(key, item.value, item.low, item.high, item.unit, str(item.kind), item.sources, item.note)
@@ -142,7 +153,7 @@ def predict_run(function: Callable[[], object], *, device: str) -> Prediction:
     from wavecast.simulator.devices.loader import load_device
     from wavecast.simulator.virtual import virtual_device
 
-    with simulator_errors():
+    with translated_errors():
         spec = load_device(device)
         with virtual_device(device, workgroups="sample") as virtual:
             function()

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 
-def run_variant(module: str, variant: str, arguments: tuple[Any, ...]) -> Any:
-    """Call one variant of an operator.
+def find_variant(module: str, variant: str) -> Callable[..., Any]:
+    """One variant of an operator.
 
     Args:
         module: Package of the operator, ``wavecast.kernels.rowwise``; imported now, so that the catalogue can be
             listed without torch.
         variant: Key of its ``VARIANTS``.
-        arguments: What all its variants take.
     """
-    return import_module(module).VARIANTS[variant](*arguments)
+    found: Callable[..., Any] = import_module(module).VARIANTS[variant]
+    return found
+
+
+def run_variant(module: str, variant: str, inputs: tuple[Any, ...]) -> Any:
+    """Call one variant of an operator that takes all its inputs by position; arguments as ``find_variant``."""
+    return find_variant(module, variant)(*inputs)
 
 
 def last_path() -> str | None:
