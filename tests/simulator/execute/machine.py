@@ -13,10 +13,12 @@ from wavecast.simulator.execute.engine import aligned_zeros
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context
 from wavecast.simulator.execute.library import HelperLibrary
 from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.execute.trace import RECORD
 from wavecast.simulator.execute.translate import accumulation_row, translate
 from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.instruction import EXEC, MODE, SCC, VCC
 
+SCRATCH_BYTES = 256
 _TEXT = """
 \t.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
 test:
@@ -26,7 +28,7 @@ test:
 \t.amdhsa_kernel test
 \t\t.amdhsa_next_free_vgpr 512
 \t\t.amdhsa_accum_offset 256
-\t\t.amdhsa_private_segment_fixed_size 256
+\t\t.amdhsa_private_segment_fixed_size {scratch_bytes}
 \t.end_amdhsa_kernel
 ; NumVgprs: 256
 ; NumAgprs: 256
@@ -50,12 +52,18 @@ class Wave:
         scalar: uint32 (SCALAR_SLOTS,), numbered as the ISA encodes scalar operands.
         lds: uint8 (65536,).
         fault: 0, or the fault code of the instruction that stopped the wave.
+        context: int64 (Context.SIZE,).
+        records: The address trace.
+        scratch: uint8 (64, SCRATCH_BYTES), a row a lane.
     """
 
     vector: np.ndarray
     scalar: np.ndarray
     lds: np.ndarray
-    fault: int = 0
+    fault: int
+    context: np.ndarray
+    records: np.ndarray
+    scratch: np.ndarray
 
     @property
     def scc(self) -> int:
@@ -84,6 +92,7 @@ class Machine:
         vcc: int = 0,
         mode: int = 0x2F0 | 1 << 8,
         lds: np.ndarray | None = None,
+        scratch: np.ndarray | None = None,
         memory: AddressSpace | None = None,
     ) -> Wave:
         """Execute ``body`` (one instruction a line) and return the registers afterwards.
@@ -95,9 +104,10 @@ class Machine:
             scalar: Register number → 32-bit value.
             exec_mask: EXEC; ``scc``, ``vcc``, ``mode`` likewise.
             lds: Initial LDS bytes.
+            scratch: Initial scratch bytes, (64, SCRATCH_BYTES).
             memory: Address space for memory instructions.
         """
-        kernel = parse_assembly(_TEXT.format(arch=arch, body=body))
+        kernel = parse_assembly(_TEXT.format(arch=arch, body=body, scratch_bytes=SCRATCH_BYTES))
         program = translate(kernel, self.library)
         assert accumulation_row(kernel) == 256
         scalars = aligned_zeros((1, SCALAR_SLOTS))
@@ -113,17 +123,18 @@ class Machine:
         local = np.zeros(1 << 16, dtype=np.uint8)
         if lds is not None:
             local[: lds.nbytes] = lds.view(np.uint8).reshape(-1)
-        scratch = np.zeros(64 * 256 + 64, dtype=np.uint8)
+        private = np.zeros((LANES, SCRATCH_BYTES), dtype=np.uint8) if scratch is None else scratch.copy()
+        ring = np.zeros(len(kernel.instructions), dtype=RECORD)
         buffers = (memory or AddressSpace()).table()
         context = np.zeros(Context.SIZE, dtype=np.int64)
         context[Context.LDS], context[Context.LDS_BYTES] = local.ctypes.data, local.nbytes
-        context[Context.SCRATCH_BYTES] = 256
+        context[Context.SCRATCH_BYTES] = SCRATCH_BYTES
         context[Context.BUFFERS], context[Context.BUFFER_COUNT] = buffers.ctypes.data, len(buffers)
-        context[Context.TRACE_CAPACITY] = 1
+        context[Context.TRACE], context[Context.TRACE_CAPACITY] = ring.ctypes.data, len(ring) + 1
         waves = np.zeros((1, WaveState.SIZE), dtype=np.int64)
         progress = np.zeros(Progress.SIZE, dtype=np.int64)
         progress[Progress.STARTED] = 1
-        launch = np.array([1, 1, 1, -1, -1, -1, 64 * 256, scratch.ctypes.data, 1_000_000], dtype=np.int64)
+        launch = np.array([1, 1, 1, -1, -1, -1, private.nbytes, private.ctypes.data, 1_000_000], dtype=np.int64)
         outcome = driver.run(
             program.table,
             scalars,
@@ -137,5 +148,14 @@ class Machine:
             np.zeros(1, dtype=np.int64),
             np.zeros(1, dtype=np.int64),
         )
-        assert outcome in (Outcome.DONE, Outcome.FAULT), Outcome(outcome)
-        return Wave(vectors.view(np.uint32)[0].copy(), words.copy(), local, int(context[Context.FAULT]))
+        # The ring holds every record, so "full" only says that the finished workgroup left some.
+        assert outcome in (Outcome.DONE, Outcome.TRACE_FULL, Outcome.FAULT), Outcome(outcome)
+        return Wave(
+            vectors.view(np.uint32)[0].copy(),
+            words.copy(),
+            local,
+            int(context[Context.FAULT]),
+            context,
+            ring[: context[Context.TRACE_COUNT]],
+            private,
+        )

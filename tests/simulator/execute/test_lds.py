@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from machine import Machine
 
+from wavecast.simulator.execute.layout import Context
 from wavecast.simulator.execute.ops.lds_lanes import swizzle_lanes, swizzle_pattern
 
 pytestmark = pytest.mark.execute
@@ -238,3 +239,22 @@ def test_swizzle_refuses_an_unknown_mode() -> None:
     with pytest.raises(NotImplementedError, match="WHIRL"):
         swizzle_pattern("swizzle(WHIRL,3)")
     assert swizzle_lanes(0x1F) == list(range(64))
+
+
+def test_trace_records_hold_lds_offsets(machine: Machine, lds: np.ndarray) -> None:
+    addresses = (LANES * 8).astype(np.uint32)
+    text = "ds_read_b64 v[2:3], v1 offset:16\nds_read2_b32 v[2:3], v1 offset0:3 offset1:5\nds_write_b8 v1, v2 offset:7"
+    wave = machine.run(text, vector={1: addresses}, lds=lds, exec_mask=0xFF00)
+    assert wave.records["instruction"].tolist() == [0, 1, 2]
+    assert wave.records["exec"].tolist() == [0xFF00] * 3
+    for record, offset in zip(wave.records, (16, 0, 7), strict=True):
+        np.testing.assert_array_equal(record["address"], addresses + offset)
+    assert not machine.run(text, vector={1: addresses}, lds=lds, exec_mask=0).records.size
+
+
+def test_stray_accesses_are_counted(machine: Machine, lds: np.ndarray) -> None:
+    addresses = (LANES * 4).astype(np.uint32)
+    addresses[:3] = LDS_BYTES - 3
+    text = "ds_read_b32 v2, v1\nds_write_b32 v1, v2\nds_read_u8 v2, v1 offset:2\nds_read_u8 v2, v1 offset:3"
+    wave = machine.run(text, vector={1: addresses}, lds=lds, exec_mask=FULL & ~1)
+    assert wave.context[Context.LDS_STRAY] == 2 + 2 + 0 + 2

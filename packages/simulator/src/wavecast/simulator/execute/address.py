@@ -1,25 +1,34 @@
 """Address translation, fault checks and trace records that every memory helper shares.
 
-``resolve`` and ``record`` are functions of the helper module, emitted once per module and inlined or called as LLVM
-sees fit.
+An instruction remembers the buffer that it touched last; only other addresses are looked up in the buffer table.
 """
 
 from __future__ import annotations
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I1, I8, I32, I64, POINTER, Emitter, lanes_of
+from wavecast.simulator.execute.emitter import I1, I8, I32, I64, POINTER, Emitter
 from wavecast.simulator.execute.layout import LANES, Argument, Context, Fault
 from wavecast.simulator.execute.trace import RECORD
+from wavecast.simulator.execute.transfer import Places, consecutive
 
-_ADDRESSES = lanes_of(I64)
 _BUFFER_ROW_BYTES = 24
 
 
-def record(e: Emitter, addresses: ir.Value) -> None:
-    """Append a trace record with these lane addresses (<64 x i64>), if the launch is traced."""
+def record(e: Emitter, addresses: ir.Value, mask: ir.Value | None = None) -> None:
+    """Append a trace record, if the launch is traced.
+
+    Args:
+        e: The helper.
+        addresses: <64 x i64> byte addresses.
+        mask: i64, lanes that took part; None for EXEC. No record is made without any.
+    """
+    lanes = e.exec_mask() if mask is None else mask
     ring = e.context_load(Context.TRACE)
-    with e.b.if_then(e.b.icmp_unsigned("!=", ring, I64(0))):
+    wanted = e.b.icmp_unsigned("!=", ring, I64(0))
+    if mask is not None:
+        wanted = e.b.and_(wanted, e.b.icmp_unsigned("!=", lanes, I64(0)))
+    with e.b.if_then(wanted):
         count = e.context_load(Context.TRACE_COUNT)
         slot = e.at(e.b.inttoptr(ring, POINTER), e.b.mul(count, I64(RECORD.itemsize)))
         fields = RECORD.fields
@@ -28,76 +37,75 @@ def record(e: Emitter, addresses: ir.Value) -> None:
         e.b.store(e.b.trunc(e.argument(Argument.INSTRUCTION), I32), e.at(slot, offset["instruction"]), align=4)
         e.b.store(e.b.trunc(e.context_load(Context.WAVE), I32), e.at(slot, offset["wave"]), align=4)
         e.b.store(e.context_load(Context.WORKGROUP), e.at(slot, offset["workgroup"]), align=8)
-        e.b.store(e.exec_mask(), e.at(slot, offset["exec"]), align=8)
+        e.b.store(lanes, e.at(slot, offset["exec"]), align=8)
         e.b.store(addresses, e.at(slot, offset["address"]), align=8)
         e.context_store(Context.TRACE_COUNT, e.b.add(count, I64(1)))
 
 
-def resolve(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -> tuple[ir.Value, ir.Value]:
-    """Translate device addresses of the lanes in ``mask`` to host addresses, or leave the helper with a fault.
+def global_places(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -> Places:
+    """Translate device addresses to host memory, or leave the helper with a fault.
 
     Args:
-        e: The helper.
+        e: The helper. What is emitted after this call runs only if there was no fault.
         addresses: <64 x i64> device addresses.
         mask: i64, lanes that take part.
         width: Bytes each lane touches.
-
-    Returns:
-        Pointer to 64 host addresses (i64) of which those in ``mask`` are valid, and an i1 that is set if every lane
-        lies in one buffer. The code that follows runs only if there was no fault.
     """
-    device = e.allocate(I64, LANES)
-    e.b.store(addresses, device, align=64)
-    arguments = [e.context, e.arguments, device, mask, I64(width)]
-    outcome = e.b.call(_resolve_function(e.module), arguments)
-    fault = e.b.icmp_unsigned("==", outcome, I32(2))
-    with e.b.if_then(fault, likely=False):
+    known = _KnownBuffer(e)
+    host = e.allocate(I64, LANES)
+    offsets = e.b.sub(addresses, e.splat(known.base))
+    fits = e.b.bitcast(e.b.icmp_unsigned("<=", offsets, e.splat(e.b.sub(known.size, I64(width)))), I64)
+    inside = e.b.and_(fits, e.b.sext(e.b.icmp_unsigned(">=", known.size, I64(width)), I64))
+    all_known = e.b.icmp_unsigned("==", e.b.and_(mask, e.b.not_(inside)), I64(0))
+    with e.b.if_else(all_known, likely=True) as (same, other):
+        with same:
+            e.b.store(e.b.add(addresses, e.splat(known.delta)), host, align=64)
+        with other:
+            e.b.store(addresses, host, align=64)
+            _search(e, host, mask, width)
+
+    def pointer(lane: ir.Value) -> ir.Value:
+        return e.b.inttoptr(e.b.load(e.at(host, e.b.mul(lane, I64(8))), typ=I64), POINTER)
+
+    # Buffers have unmapped space between them: consecutive elements lie in one.
+    return Places(mask, pointer, lambda step: consecutive(e, addresses, mask, step))
+
+
+def scalar_place(e: Emitter, address: ir.Value, width: int) -> ir.Value:
+    """Host pointer for one device address (i64), or leave the helper with a fault of lane 0."""
+    known = _KnownBuffer(e)
+    host = e.allocate(I64, 1)
+    fits = e.b.icmp_unsigned("<=", e.b.sub(address, known.base), e.b.sub(known.size, I64(width)))
+    inside = e.b.and_(fits, e.b.icmp_unsigned(">=", known.size, I64(width)))
+    with e.b.if_else(inside, likely=True) as (same, other):
+        with same:
+            e.b.store(e.b.add(address, known.delta), host)
+        with other:
+            e.b.store(address, host)
+            _search(e, host, I64(1), width)
+    return e.b.load(host, typ=POINTER)
+
+
+class _KnownBuffer:
+    """The buffer that the instruction touched last: where it looks first."""
+
+    def __init__(self, e: Emitter) -> None:
+        self.base = e.argument(Argument.BUFFER_BASE)
+        self.size = e.b.sub(e.argument(Argument.BUFFER_END), self.base)
+        self.delta = e.argument(Argument.BUFFER_DELTA)
+
+
+def _search(e: Emitter, host: ir.Value, mask: ir.Value, width: int) -> None:
+    """Turn the device addresses at ``host`` into host addresses by the buffer table; ends the helper on a fault."""
+    function = e.module.globals.get("search_buffers") or _search_function(e.module)
+    stray = e.b.call(function, [e.context, e.arguments, host, mask, I64(width)])
+    with e.b.if_then(stray, likely=False):
         e.b.ret_void()
-    return device, e.b.icmp_unsigned("==", outcome, I32(0))
-
-
-def _resolve_function(module: ir.Module) -> ir.Function:
-    """``i32 resolve(context, arguments, addresses, mask, width)``: 0 one buffer, 1 several buffers, 2 fault."""
-    existing = module.globals.get("resolve")
-    if existing is not None:
-        return existing
-    function = ir.Function(module, ir.FunctionType(I32, [POINTER, POINTER, POINTER, I64, I64]), name="resolve")
-    function.linkage = "internal"
-    context, arguments, addresses, mask, width = function.args
-    b = ir.IRBuilder(function.append_basic_block("entry"))
-    search = function.append_basic_block("search")
-
-    def at(base: ir.Value, offset: ir.Value) -> ir.Value:
-        return b.gep(base, [offset], source_etype=I8)
-
-    base, end, delta = (
-        b.load(at(arguments, I64(8 * slot)), typ=I64)
-        for slot in (Argument.BUFFER_BASE, Argument.BUFFER_END, Argument.BUFFER_DELTA)
-    )
-    values = b.load(addresses, typ=_ADDRESSES, align=64)
-    lanes = b.bitcast(mask, lanes_of(I1))
-    lowest = _reduce(module, b, "umin", b.select(lanes, values, ir.Constant(_ADDRESSES, [(1 << 64) - 1] * LANES)))
-    highest = _reduce(module, b, "umax", b.select(lanes, values, ir.Constant(_ADDRESSES, [0] * LANES)))
-    inside = b.and_(
-        b.icmp_unsigned(">=", lowest, base),
-        b.and_(b.icmp_unsigned(">=", end, width), b.icmp_unsigned("<=", highest, b.sub(end, width))),
-    )
-    same = function.append_basic_block("same")
-    b.cbranch(inside, same, search)
-    b.position_at_end(same)
-    spread = b.insert_element(ir.Constant(_ADDRESSES, ir.Undefined), delta, I32(0))
-    spread = b.shuffle_vector(spread, ir.Constant(_ADDRESSES, ir.Undefined), ir.Constant(lanes_of(I32), [0] * LANES))
-    b.store(b.add(values, spread), addresses, align=64)
-    b.ret(I32(0))
-
-    b.position_at_end(search)
-    b.ret(b.call(_search_function(module), [context, arguments, addresses, mask, width]))
-    return function
 
 
 def _search_function(module: ir.Module) -> ir.Function:
-    """The slow path of ``resolve``: look every lane up in the buffer table."""
-    function = ir.Function(module, ir.FunctionType(I32, [POINTER, POINTER, POINTER, I64, I64]), name="search_buffers")
+    """``i1 search_buffers(context, arguments, addresses, mask, width)``: look every lane up; true if one strays."""
+    function = ir.Function(module, ir.FunctionType(I1, [POINTER, POINTER, POINTER, I64, I64]), name="search_buffers")
     function.linkage = "internal"
     function.attributes.add("noinline")
     context, arguments, addresses, mask, width = function.args
@@ -119,10 +127,7 @@ def _search_function(module: ir.Module) -> ir.Function:
 
     b.position_at_end(lane_head)
     rest = b.phi(I64)
-    first_delta, several = b.phi(I64), b.phi(I32)
     rest.add_incoming(mask, entry)
-    first_delta.add_incoming(I64(0), entry)
-    several.add_incoming(I32(0), entry)
     b.cbranch(b.icmp_unsigned("!=", rest, I64(0)), lane_body, done)
 
     b.position_at_end(lane_body)
@@ -151,11 +156,7 @@ def _search_function(module: ir.Module) -> ir.Function:
     b.store(b.add(address, delta), place)
     for index, value in ((Argument.BUFFER_BASE, base), (Argument.BUFFER_END, end), (Argument.BUFFER_DELTA, delta)):
         b.store(value, slot(arguments, index))
-    is_first = b.icmp_unsigned("==", rest, mask)
-    differs = b.icmp_unsigned("!=", delta, b.select(is_first, delta, first_delta))
     rest.add_incoming(b.and_(rest, b.sub(rest, I64(1))), found)
-    first_delta.add_incoming(b.select(is_first, delta, first_delta), found)
-    several.add_incoming(b.or_(several, b.zext(differs, I32)), found)
     b.branch(lane_head)
 
     b.position_at_end(stray)
@@ -166,14 +167,8 @@ def _search_function(module: ir.Module) -> ir.Function:
         (Context.FAULT, I64(Fault.STRAY_ADDRESS)),
     ):
         b.store(value, slot(context, index))
-    b.ret(I32(2))
+    b.ret(I1(1))
 
     b.position_at_end(done)
-    b.ret(several)
+    b.ret(I1(0))
     return function
-
-
-def _reduce(module: ir.Module, b: ir.IRBuilder, kind: str, values: ir.Value) -> ir.Value:
-    name = f"llvm.vector.reduce.{kind}.v64i64"
-    function = module.globals.get(name) or ir.Function(module, ir.FunctionType(I64, [_ADDRESSES]), name=name)
-    return b.call(function, [values])

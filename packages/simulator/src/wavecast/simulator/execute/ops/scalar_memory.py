@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from wavecast.simulator.execute.address import resolve
+from wavecast.simulator.execute.address import scalar_place
 from wavecast.simulator.execute.emitter import I32, I64, Emitter, lanes_of
 from wavecast.simulator.execute.layout import Context, RowKind
-from wavecast.simulator.execute.ops.global_memory import host_pointer
 from wavecast.simulator.execute.registry import raw
 
 _WORDS = {"dword": 1, "dwordx2": 2, "dwordx4": 4, "dwordx8": 8, "dwordx16": 16}
@@ -19,8 +18,7 @@ def _loader(suffix: str, words: int) -> None:
         # A scalar register holds an unsigned 32-bit offset; an immediate is already sign-extended.
         third = e.convert(e.read_scalar(2, "b32"), I64) if operand.kind == "s" else e.read_scalar(2, "b64")
         aligned = e.b.and_(e.b.add(address, third), I64(-4))
-        host, _ = resolve(e, e.splat(aligned), I64(1), 4 * words)
-        data = e.b.load(host_pointer(e, host, I64(0)), typ=lanes_of(I32, words), align=4)
+        data = e.b.load(scalar_place(e, aligned, 4 * words), typ=lanes_of(I32, words), align=4)
         e.b.store(data, e.at(e.scalars, e.argument(0)), align=4)
 
 
