@@ -87,6 +87,15 @@ def test_environments_pin_what_the_packages_accept(root: Path) -> None:
                 assert version in wanted.specifier, f"{path}: {wanted} excludes the pin {version}"
 
 
+def test_environments_have_the_scripts_that_the_documentation_names(root: Path) -> None:
+    environments = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["hatch"]["envs"]
+    assert {"cli", "test", "lint", "types", "docs", "bench"} <= set(environments["default"]["scripts"])
+    assert environments["rocm"]["system-packages"] is True
+    assert {"cli", "test"} <= set(environments["rocm"]["scripts"])
+    assert not any(text.startswith(("torch", "triton")) for text in environments["rocm"]["dependencies"])
+    assert not any(text.startswith("torch") for text in environments["triton"]["dependencies"])
+
+
 def resolve(requirements: list[str], *options: str) -> dict[str, dict[str, Any]]:
     """Metadata by name of what pip would install here from PyPI alone."""
     # Without find-links and extra indexes: what is asked is what a newcomer's pip would see.
