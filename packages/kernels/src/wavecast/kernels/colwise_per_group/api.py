@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 
@@ -16,22 +15,19 @@ from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.reference_ops import EPS
 
 
-@dataclass(frozen=True)
-class ColwiseQuantized:
-    """Result of a column-wise quantization.
+class ColwiseQuantized(NamedTuple):
+    """A matrix quantized column by column and group by group.
 
     Attributes:
         values: ``(tokens, columns)`` FP8, column-major: strides ``(1, tokens)``.
         scale: ``(groups, columns)`` fp32, the factor that was multiplied in.
-        inverse_scale: ``(groups, columns)`` fp32, what a GEMM multiplies by; None from the variants that stand for
-            earlier practice, which computed it in another kernel.
-        path: how it was computed.
+        inverse: ``(groups, columns)`` fp32, ``1 / scale``, what a GEMM multiplies its result by; None from the variants
+            that stand for earlier practice, which computed it in another launch.
     """
 
     values: torch.Tensor
     scale: torch.Tensor
-    inverse_scale: torch.Tensor | None
-    path: Path
+    inverse: torch.Tensor | None
 
 
 def colwise_per_group(
@@ -62,8 +58,7 @@ def colwise_per_group(
     check_colwise_arguments(x, offs)
     where = route(x, offs, format=format)
     if where.path is Path.REFERENCE:
-        values, scale, inverse = colwise_per_group_reference(x, offs, fmt=where.format, power_of_two=power_of_two)
-        return ColwiseQuantized(values, scale, inverse, where.path)
+        return ColwiseQuantized(*colwise_per_group_reference(x, offs, fmt=where.format, power_of_two=power_of_two))
     tokens, columns = x.shape
     values = column_major_empty(tokens, columns, where.format.dtype, x.device)
     scale = torch.empty((offs.numel(), columns), dtype=torch.float32, device=x.device)
@@ -71,7 +66,7 @@ def colwise_per_group(
     chosen = plan(tokens, offs.numel(), element_bytes=x.element_size(), arch=where.arch)
     with launch_device(x):
         launch_colwise(x, offs, values, scale, inverse, fmt=where.format, power_of_two=power_of_two, plan=chosen)
-    return ColwiseQuantized(values, scale, inverse, where.path)
+    return ColwiseQuantized(values, scale, inverse)
 
 
 def check_colwise_arguments(x: torch.Tensor, offs: torch.Tensor) -> None:

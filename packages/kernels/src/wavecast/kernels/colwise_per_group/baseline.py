@@ -162,14 +162,14 @@ def launch_fused(
 
 def allocate(x: torch.Tensor, offs: torch.Tensor, where: Route) -> tuple[torch.Tensor, torch.Tensor]:
     """Column-major values and ``(groups, columns)`` scales, uninitialised."""
-    values = column_major_empty(*x.shape, where.format.dtype, x.device)
+    values = column_major_empty(x.shape[0], x.shape[1], where.format.dtype, x.device)
     return values, torch.empty((offs.numel(), x.shape[1]), dtype=torch.float32, device=x.device)
 
 
 def reference_result(x: torch.Tensor, offs: torch.Tensor, where: Route, *, power_of_two: bool) -> ColwiseQuantized:
     """The reference's result in the form of a baseline: without the inverse scale."""
     values, scale, _ = colwise_per_group_reference(x, offs, fmt=where.format, power_of_two=power_of_two)
-    return ColwiseQuantized(values, scale, None, where.path)
+    return ColwiseQuantized(values, scale, None)
 
 
 def _variant(launch: Callable[..., None], doc: str) -> Callable[..., ColwiseQuantized]:
@@ -187,7 +187,7 @@ def _variant(launch: Callable[..., None], doc: str) -> Callable[..., ColwiseQuan
         values, scale = allocate(x, offs, where)
         with launch_device(x):
             launch(x, offs, values, scale, fmt=where.format, power_of_two=power_of_two)
-        return ColwiseQuantized(values, scale, None, where.path)
+        return ColwiseQuantized(values, scale, None)
 
     operator.__doc__ = f"{doc} Arguments as `colwise_per_group`; the numerics are this module's."
     return operator

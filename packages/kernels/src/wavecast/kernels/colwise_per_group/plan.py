@@ -85,6 +85,6 @@ def plan(tokens: int, groups: int, *, element_bytes: int, arch: str | None) -> P
     reason = (
         f"the mean group of {mean} rows is held in a tile of {rows} rows and read once"
         if held
-        else f"the mean group of {mean} rows exceeds the largest tile; tiles of {rows} rows are read twice, but the last"
+        else f"the mean group of {mean} rows exceeds every tile; tiles of {rows} rows, read twice but for the last"
     )
     return Plan(CHUNK, PIECES, waves, row_lanes, col_lanes, lane_cols, reason)

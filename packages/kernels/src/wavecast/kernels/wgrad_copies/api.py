@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -11,8 +11,7 @@ from wavecast.kernels.colwise_per_group.api import ColwiseQuantized, check_colwi
 from wavecast.kernels.formats import Fp8Format
 
 
-@dataclass(frozen=True)
-class WgradOperands:
+class WgradOperands(NamedTuple):
     """The quantized operands.
 
     Attributes:

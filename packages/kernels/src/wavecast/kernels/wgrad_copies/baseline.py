@@ -48,7 +48,7 @@ def _copied(x: torch.Tensor, offs: torch.Tensor, where: Route, *, power_of_two: 
     values, scale = allocate(x, offs, where)
     copy = column_major_copy(x)
     launch_two_pass_unit_stride(copy, offs, values, scale, fmt=where.format, power_of_two=power_of_two)
-    return ColwiseQuantized(values, scale, None, where.path)
+    return ColwiseQuantized(values, scale, None)
 
 
 def _strided(x: torch.Tensor, offs: torch.Tensor, where: Route, *, power_of_two: bool) -> ColwiseQuantized:
@@ -57,7 +57,7 @@ def _strided(x: torch.Tensor, offs: torch.Tensor, where: Route, *, power_of_two:
         x, offs, values, scale, fmt=where.format, power_of_two=power_of_two, block_cols=STRIDED_BLOCK_COLS,
         block_rows=STRIDED_BLOCK_ROWS, waves=STRIDED_WAVES,
     )  # fmt: skip
-    return ColwiseQuantized(values, scale, None, where.path)
+    return ColwiseQuantized(values, scale, None)
 
 
 def _variant(one: Callable[..., ColwiseQuantized], doc: str) -> Callable[..., WgradOperands]:

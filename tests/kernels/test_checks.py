@@ -1,0 +1,43 @@
+"""Argument checks: what was given, what is wanted, and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from wavecast.kernels import checks
+
+
+@pytest.mark.parametrize(
+    ("check", "message"),
+    [
+        (lambda: checks.check_tensor("x", torch.zeros(3), ndim=2), r"x has 1 dimensions \(3,\); 2 are wanted"),
+        (
+            lambda: checks.check_tensor("x", torch.zeros(3, dtype=torch.int64), ndim=1),
+            "x is int64; wanted is one of bfloat16, float16, float32; convert",
+        ),
+        (lambda: checks.check_row_major("x", torch.zeros(4, 3).t()), r"strides \(1, 3\).*call .contiguous\(\)"),
+        (lambda: checks.check_row_major("x", torch.zeros(1, 3).expand(4, 3)), "must not overlap"),
+        (lambda: checks.check_offsets(torch.zeros(2, dtype=torch.int64)), "offs is int64; wanted is one of int32"),
+        (lambda: checks.check_offsets(torch.zeros(0, dtype=torch.int32)), "offs is empty; .*at least one group"),
+        (lambda: checks.check_offsets(torch.zeros(4, dtype=torch.int32)[::2]), "offs has stride 2; wanted is 1"),
+        (lambda: checks.check_same_size("a", 3, "b", 4), "a is 3 but b is 4; they must be equal"),
+        (lambda: checks.check_multiple("N", 34, 32, way_out="pad it"), "N is 34; a multiple of 32 is wanted; pad it"),
+        (lambda: checks.check_fits_int32("rows", 2**31), "rows is 2147483648; at most 2147483647 is possible"),
+    ],
+)
+def test_refusals(check: Callable[[], None], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        check()
+
+
+def test_what_is_accepted() -> None:
+    checks.check_tensor("x", torch.zeros(3, 2, dtype=torch.float16), ndim=2)
+    checks.check_row_major("x", torch.zeros(3, 8)[:, :5])
+    checks.check_row_major("x", torch.zeros(3, 1))
+    checks.check_row_major("x", torch.zeros(0, 4))
+    checks.check_offsets(torch.tensor([4], dtype=torch.int32))
+    checks.check_multiple("N", 64, 32, way_out="")
+    checks.check_fits_int32("rows", 2**31 - 1)
