@@ -21,6 +21,8 @@ from wavecast.simulator.execute.layout import LANES, ROW_BYTES
 from wavecast.simulator.execute.registry import raw
 from wavecast.simulator.execute.small_float import decode_fp8
 
+_UNROLLED = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -140,31 +142,50 @@ def multiply_add(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     return e.intrinsic("llvm.fma", c.type, [a, b, c])
 
 
-def result_row(shape: Shape, register: int, group: int) -> int:
-    """Row of D that a lane group holds in a register."""
-    if shape.source == "f64":
-        return shape.groups * register + group
-    return 4 * shape.groups * (register // 4) + 4 * group + register % 4
-
-
 def product(e: Emitter, shape: Shape, a: ir.Value, b: ir.Value) -> None:
-    """D = A·B + C from the packed arrays, register by register (single block)."""
+    """D = A·B + C from the packed arrays (single block).
+
+    The code holds one result register and at most ``_UNROLLED`` k; loops do the rest, so that deep instructions
+    neither take seconds to compile nor leave the instruction cache.
+    """
     element = accumulator_type(shape)
+    for register in range(shape.registers):
+        _store_d(e, register, _c_register(e, register, element))
+    registers = 2 if element is F64 else 1
+    depth = min(shape.depth, _UNROLLED)
+    with e.for_each(shape.depth // depth) as chunk, e.for_each(shape.registers) as register:
+        row = e.at(e.row(0), e.b.mul(register, I64(ROW_BYTES * registers)))
+        before = e.bitcast(e.load_rows(row, 32 * registers), element)
+        _write_rows(e, row, _partial(e, shape, a, b, first=e.b.mul(chunk, I64(depth)), register=register, before=before))
+
+
+def _partial(
+    e: Emitter, shape: Shape, a: ir.Value, b: ir.Value, *, first: ir.Value, register: ir.Value, before: ir.Value
+) -> ir.Value:
+    """One result register of every lane, with up to ``_UNROLLED`` k from ``first`` on added."""
+    element = before.type.element
     size, width = shape.size, _bytes(element)
     columns = lanes_of(element, size)
-    b_rows = [e.b.load(e.at(b, k * size * width), typ=columns, align=64) for k in range(shape.depth)] if size == 16 else []
-    for register in range(shape.registers):
-        parts = []
-        before = _c_register(e, register, element)
-        for group in range(shape.groups):
-            row = result_row(shape, register, group)
-            total = e.shuffle(before, list(range(group * size, (group + 1) * size)))
-            for k in range(shape.depth):
-                single = e.b.load(e.at(a, (k * size + row) * width), typ=element)
-                values = b_rows[k] if b_rows else e.b.load(e.at(b, k * size * width), typ=columns, align=64)
-                total = multiply_add(e, e.splat(single, size), values, total)
-            parts.append(total)
-        _store_d(e, register, _concatenate(e, parts))
+    start = e.b.mul(first, I64(size * width))
+    a_start, b_start = e.at(a, start), e.at(b, start)
+    parts = []
+    for group in range(shape.groups):
+        column = e.at(a_start, e.b.mul(_result_row(e, shape, register, group), I64(width)))
+        total = e.shuffle(before, list(range(group * size, (group + 1) * size)))
+        for k in range(min(shape.depth, _UNROLLED)):
+            single = e.b.load(e.at(column, k * size * width), typ=element)
+            values = e.b.load(e.at(b_start, k * size * width), typ=columns, align=64)
+            total = multiply_add(e, e.splat(single, size), values, total)
+        parts.append(total)
+    return _concatenate(e, parts)
+
+
+def _result_row(e: Emitter, shape: Shape, register: ir.Value, group: int) -> ir.Value:
+    """Row of D that a lane group holds in a register."""
+    if shape.source == "f64":
+        return e.b.add(e.b.mul(register, I64(shape.groups)), I64(group))
+    quad = e.b.mul(e.b.lshr(register, I64(2)), I64(4 * shape.groups))
+    return e.b.add(e.b.add(quad, e.b.and_(register, I64(3))), I64(4 * group))
 
 
 def _concatenate(e: Emitter, parts: list[ir.Value]) -> ir.Value:
@@ -187,13 +208,18 @@ def _c_register(e: Emitter, register: int, element: ir.Type) -> ir.Value:
 
 
 def _store_d(e: Emitter, register: int, value: ir.Value) -> None:
-    """Store one result register of every lane; EXEC does not matter."""
+    """Store one result register of every lane."""
+    _write_rows(e, e.row(0, register * (2 if value.type.element is F64 else 1)), value)
+
+
+def _write_rows(e: Emitter, pointer: ir.Value, value: ir.Value) -> None:
+    """Store a value of 32 or 64 bits a lane in all lanes: EXEC does not matter to a matrix instruction."""
     if value.type.element is F64:
         bits = e.bitcast(value, I64)
-        e.b.store(e.convert(bits, I32), e.row(0, 2 * register), align=64)
-        e.b.store(e.convert(e.b.lshr(bits, e.like(bits, 32)), I32), e.at(e.row(0, 2 * register), ROW_BYTES), align=64)
+        e.b.store(e.convert(bits, I32), pointer, align=64)
+        e.b.store(e.convert(e.b.lshr(bits, e.like(bits, 32)), I32), e.at(pointer, ROW_BYTES), align=64)
     else:
-        e.b.store(e.bitcast(value, I32), e.row(0, register), align=64)
+        e.b.store(e.bitcast(value, I32), pointer, align=64)
 
 
 def _small_blocks(e: Emitter, shape: Shape) -> None:
