@@ -1,0 +1,107 @@
+"""Floating-point building blocks that several opcode families share: number order, half precision, raw fields."""
+
+from __future__ import annotations
+
+from llvmlite import ir
+
+from wavecast.simulator.execute.emitter import F16, F32, F64, I1, I16, I32, I64, Emitter, lanes_of
+from wavecast.simulator.program.instruction import MODE
+
+# Bit of MODE that makes conversions to 8 bits and half-precision results saturate instead of overflowing.
+FP16_OVFL = 23
+_QUIET = {F16: 1 << 9, F32: 1 << 22, F64: 1 << 51}
+_BITS: dict[ir.Type, ir.IntType] = {F16: I16, F32: I32, F64: I64}
+
+
+def raw_bits(e: Emitter, value: ir.Value) -> ir.Value:
+    """The bit pattern of a float vector."""
+    return e.bitcast(value, _BITS[value.type.element])
+
+
+def magnitude(e: Emitter, value: ir.Value) -> ir.Value:
+    """|value|."""
+    return e.intrinsic("llvm.fabs", value.type, [value])
+
+
+def is_nan(e: Emitter, value: ir.Value, other: ir.Value | None = None) -> ir.Value:
+    """Where ``value`` (or ``other``) is NaN."""
+    return e.b.fcmp_unordered("uno", value, value if other is None else other)
+
+
+def saturating(e: Emitter) -> ir.Value:
+    """MODE.FP16_OVFL of the wave, as i1."""
+    return e.b.trunc(e.b.lshr(e.scalar_load(MODE), I32(FP16_OVFL)), I1)
+
+
+def quieted(e: Emitter, value: ir.Value) -> ir.Value:
+    """A NaN made quiet."""
+    bits = raw_bits(e, value)
+    return e.bitcast(e.b.or_(bits, e.like(bits, _QUIET[value.type.element])), value.type.element)
+
+
+def _is_signalling(e: Emitter, value: ir.Value) -> ir.Value:
+    flags = value.type.count
+    # Test 1 of llvm.is.fpclass is the signalling NaN; its suffix names the argument, not the result.
+    suffix = {F16: "f16", F32: "f32", F64: "f64"}[value.type.element]
+    return e.call(f"llvm.is.fpclass.v{flags}{suffix}", lanes_of(I1, flags), [value, I32(1)])
+
+
+def _number_order(e: Emitter, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    plain = e.intrinsic(name, a.type, [a, b])
+    first, second = _is_signalling(e, a), _is_signalling(e, b)
+    return e.select(e.b.or_(first, second), quieted(e, e.select(first, a, b)), plain)
+
+
+def larger(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+    """v_max in IEEE mode: a quiet NaN loses against a number, a signalling one wins and is made quiet, -0 < +0."""
+    return _number_order(e, "llvm.maximumnum", a, b)
+
+
+def smaller(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+    """v_min, with the rules of ``larger``."""
+    return _number_order(e, "llvm.minimumnum", a, b)
+
+
+def to_half(e: Emitter, value: ir.Value) -> ir.Value:
+    """Single to half precision, nearest even; finite overflow gives the largest number under FP16_OVFL, else infinity."""
+    half = e.b.fptrunc(value, lanes_of(F16, value.type.count))
+    return limit_half(e, half, [value])
+
+
+def limit_half(e: Emitter, result: ir.Value, sources: list[ir.Value]) -> ir.Value:
+    """Under FP16_OVFL, a half-precision infinity that comes from finite sources becomes the largest number."""
+    flag = e.splat(saturating(e), result.type.count)
+    infinite = e.b.fcmp_ordered("==", magnitude(e, result), e.like(result, float("inf")))
+    overflow = e.b.and_(flag, infinite)
+    for source in sources:
+        finite = e.b.fcmp_ordered("<", magnitude(e, source), e.like(source, float("inf")))
+        overflow = e.b.and_(overflow, finite)
+    bits = raw_bits(e, result)
+    # One below the pattern of infinity, either sign, is the largest finite number.
+    return e.bitcast(e.select(overflow, e.b.sub(bits, e.like(bits, 1)), bits), F16)
+
+
+def fma_half(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """Half-precision fused multiply-add with one rounding, on any host.
+
+    The product of two halves is exact in single precision. The sum is rounded to odd there, which keeps enough
+    information for the rounding to half to come out as if it were the only one.
+    """
+    wide = lanes_of(F32, a.type.count)
+    product = e.b.fmul(e.b.fpext(a, wide), e.b.fpext(b, wide))
+    addend = e.b.fpext(c, wide)
+    total = e.b.fadd(product, addend)
+    part = e.b.fsub(total, product)
+    error = e.b.fadd(e.b.fsub(product, e.b.fsub(total, part)), e.b.fsub(addend, part))
+    bits = raw_bits(e, total)
+    even = e.b.icmp_unsigned("==", e.b.and_(bits, e.like(bits, 1)), e.like(bits, 0))
+    inexact = e.b.fcmp_ordered("one", error, e.like(error, 0.0))
+    away = e.b.icmp_signed(">=", e.b.xor(bits, raw_bits(e, error)), e.like(bits, 0))
+    step = e.select(away, e.like(bits, 1), e.like(bits, -1))
+    odd = e.select(e.b.and_(even, inexact), e.b.add(bits, step), bits)
+    return e.b.fptrunc(e.bitcast(odd, F32), a.type)
+
+
+def power_of_two(e: Emitter, exponent: ir.Value) -> ir.Value:
+    """2**exponent as f64 for an i64 vector with values in -1022…1023."""
+    return e.bitcast(e.b.shl(e.b.add(exponent, e.like(exponent, 1023)), e.like(exponent, 52)), F64)
