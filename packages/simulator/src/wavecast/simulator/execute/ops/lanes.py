@@ -48,13 +48,12 @@ def _swap(name: str, rows: int) -> None:
         odd = [lane // lanes % 2 for lane in range(LANES)]
         new_first = [LANES + lane - lanes if odd[lane] else lane for lane in range(LANES)]
         new_second = [LANES + lane if odd[lane] else lane + lanes for lane in range(LANES)]
-        # A lane receives only if it and the lane it receives from are active.
-        active = e.exec_lanes()
-        partner = e.shuffle(active, [lane ^ lanes for lane in range(LANES)])
-        for position, order, keeps in ((0, new_first, 0), (1, new_second, 1)):
-            own = ir.Constant(active.type, [int(odd[lane] == keeps) for lane in range(LANES)])
-            enabled = e.b.or_(partner, own)
-            e.store_rows(e.row(position), e.shuffle(first, order, second), enabled)
+        # A lane receives only if the lane it receives from is active too. Only the lanes that receive are written, so
+        # that one register in both places has its own halves swapped.
+        partner = e.shuffle(e.exec_lanes(), [lane ^ lanes for lane in range(LANES)])
+        for position, order, receives in ((0, new_first, 1), (1, new_second, 0)):
+            receiving = ir.Constant(partner.type, [int(odd[lane] == receives) for lane in range(LANES)])
+            e.store_rows(e.row(position), e.shuffle(first, order, second), e.b.and_(partner, receiving))
 
 
 _swap("v_permlane16_swap_b32", 1)
