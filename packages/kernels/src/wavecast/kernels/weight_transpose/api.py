@@ -124,7 +124,7 @@ def quantize_weight_transpose(
 ) -> TransposedWeight:
     """Quantize expert weights with one scale per expert and k, and transpose them in memory, in one launch.
 
-    Deterministic: no atomics. Reads each value once for N up to 4,096 (bf16; 2,048 for fp32); of a longer N, the rows
+    Deterministic: no atomics. Reads each value once for N up to 5,120 (bf16; 2,560 for fp32); of a longer N, the rows
     beyond are read twice, the second time from the caches; see `TransposePlan.read_bytes`.
 
     Args:

@@ -136,9 +136,10 @@ def transpose_strip_kernel(
     tl.store(scale_ptr + expert * k + ks, scale, mask=k_mask)
     tl.store(inverse_ptr + expert * k + ks, inverse_of(scale), mask=k_mask)
 
+    # Resident rows first: their registers are then free for the rows that are read again.
+    for i in tl.static_range(RESIDENT_BLOCKS):
+        _store_transposed(words_ptr, resident[i], scale, i * BLOCK_N, ks, n, k_mask, FP8, FP8_MAX, WORD, BLOCK_N, PACK)
     if STREAMED:
         for first in range(RESIDENT_BLOCKS * BLOCK_N, n, BLOCK_N):
             tiles = _load_rows(w_ptr, first, ks, k, n, k_mask, BLOCK_N, PACK)
             _store_transposed(words_ptr, tiles, scale, first, ks, n, k_mask, FP8, FP8_MAX, WORD, BLOCK_N, PACK)
-    for i in tl.static_range(RESIDENT_BLOCKS):
-        _store_transposed(words_ptr, resident[i], scale, i * BLOCK_N, ks, n, k_mask, FP8, FP8_MAX, WORD, BLOCK_N, PACK)

@@ -1,0 +1,103 @@
+"""Run as a script: an operator's variants against its reference, in Triton's interpreter.
+
+The interpreter's FP8 cast does not round to nearest even and knows neither NaN nor e4m3fnuz, so the format is e4m3fn and
+the inputs are values whose codes are exact. Masks, addresses, tails, zero rows, Inf and the canaries round the outputs are what this checks.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ["TRITON_INTERPRET"] = "1"
+sys.path.insert(0, str(Path(__file__).parent))
+
+import torch
+from quantizers import assert_same_results, column_major, exact_values, guarded_outputs
+
+from wavecast.kernels.formats import E4M3FN
+
+Launch = Callable[..., None]
+Reference = Callable[..., tuple[torch.Tensor, ...]]
+
+WEIGHT_SHAPES = [(2, 40, 70), (1, 33, 25), (3, 100, 8), (2, 31, 40), (1, 16, 4), (1, 1, 1)]
+LONG_WEIGHT_SHAPES = [(1, 3, 1100), (1, 3, 5200)]
+"""Several resident blocks, and rows that are streamed."""
+
+
+def rowwise() -> tuple[dict[str, Launch], Reference, list[torch.Tensor]]:
+    from wavecast.kernels.rowwise.api import launch_fused
+    from wavecast.kernels.rowwise.baseline import launch_separate_kernels
+    from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
+
+    inputs = [exact_values(m, k) for m, k in [(5, 100), (1, 16), (40, 48), (3, 5000), (1, 1), (1, 70000)]]
+    inputs.append(exact_values(9, 64)[:, :40])  # padded rows
+    inputs.append(exact_values(4, 24, dtype=torch.float16))
+    inputs.append(exact_values(4, 24, dtype=torch.float32))
+    for x in inputs:
+        x[x.shape[0] // 2] = 0
+        x[0, x.shape[1] // 2] = float("-inf")
+    return {"separate": launch_separate_kernels, "fused": launch_fused}, quantize_rowwise_reference, inputs
+
+
+def _weights(shapes: list[tuple[int, int, int]]) -> list[torch.Tensor]:
+    weights = [column_major(exact_values(*shape)) for shape in shapes]
+    weights += [column_major(exact_values(2, 20, 36, dtype=dtype)) for dtype in (torch.float16, torch.float32)]
+    for weight in weights:
+        experts, k, n = weight.shape
+        weight[0, k // 2, n // 2] = float("inf")
+        weight[experts // 2, k // 3] = 0
+        weight[experts // 2, :, n // 3] = 0
+    return weights
+
+
+def weight_transpose() -> tuple[dict[str, Launch], Reference, list[torch.Tensor]]:
+    from wavecast.kernels.weight_transpose.api import launch_strips
+    from wavecast.kernels.weight_transpose.baseline import launch_atomic
+    from wavecast.kernels.weight_transpose.reference import quantize_weight_transpose_reference
+
+    launches = {semantics: partial(launch_atomic, semantics=semantics) for semantics in ("acq_rel", "relaxed")}
+    return (
+        {**launches, "strips": launch_strips},
+        quantize_weight_transpose_reference,
+        _weights(WEIGHT_SHAPES + LONG_WEIGHT_SHAPES),
+    )
+
+
+def expert_weights() -> tuple[dict[str, Launch], Reference, list[torch.Tensor]]:
+    from wavecast.kernels.expert_weights.api import launch_rows
+    from wavecast.kernels.expert_weights.baseline import launch_five_kernels, launch_two_pass
+    from wavecast.kernels.expert_weights.reference import quantize_expert_weights_reference
+
+    launches = {"five": launch_five_kernels, "two pass": launch_two_pass, "rows": launch_rows}
+    return launches, quantize_expert_weights_reference, _weights(WEIGHT_SHAPES)
+
+
+def check(name: str, launch: Launch, reference: Reference, x: torch.Tensor) -> None:
+    wanted: Any = reference(x, E4M3FN, power_of_two=True)
+    with guarded_outputs() as guard:
+        outputs = tuple(guard.like(tensor) for tensor in wanted)
+        launch(x, *outputs, fmt=E4M3FN, power_of_two=True, arch=None)
+    assert_same_results(f"{name} {tuple(x.shape)} {x.dtype}", outputs, wanted)
+
+
+def main(operator: str) -> None:
+    launches, reference, inputs = {
+        "rowwise": rowwise,
+        "weight_transpose": weight_transpose,
+        "expert_weights": expert_weights,
+    }[operator]()
+    checks = 0
+    for x in inputs:
+        for name, launch in launches.items():
+            check(name, launch, reference, x)
+            checks += 1
+    print(f"{checks} checks")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

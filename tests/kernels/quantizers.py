@@ -1,0 +1,164 @@
+"""What the tests of the quantizers share: inputs, byte comparison, canaries, and facts of compiled kernels."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+CANARY = 0x55
+MARGIN_BYTES = 256
+
+
+def exact_values(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> torch.Tensor:
+    """Values of at most 4 significant bits: with a power-of-two scale their FP8 codes need no rounding."""
+    generator = torch.Generator().manual_seed(seed)
+    mantissa = torch.randint(-8, 9, shape, generator=generator)
+    exponent = torch.randint(-2, 3, shape, generator=generator)
+    return (mantissa * 2.0**exponent).to(dtype)
+
+
+def skewed_values(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> torch.Tensor:
+    """Normal values whose size differs by 10^4 along the first dimension."""
+    generator = torch.Generator().manual_seed(seed)
+    size = torch.logspace(-2, 2, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
+    return (torch.randn(*shape, generator=generator) * size).to(dtype)
+
+
+def put_specials(x: torch.Tensor) -> torch.Tensor:
+    """A copy with one NaN, +Inf and -Inf at places that do not depend on the shape's divisibility."""
+    flat = x.clone().reshape(-1)
+    flat[flat.numel() // 2] = float("nan")
+    flat[flat.numel() // 3] = float("inf")
+    flat[flat.numel() // 5] = float("-inf")
+    return flat.reshape(x.shape)
+
+
+def column_major(weight: torch.Tensor) -> torch.Tensor:
+    """(E, K, N) with the same values and K contiguous."""
+    return weight.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def assert_same_bytes(name: str, actual: torch.Tensor, wanted: torch.Tensor) -> None:
+    """Equal shape, strides and bytes; any NaN code equals any other."""
+    assert actual.dtype == wanted.dtype, name
+    assert actual.shape == wanted.shape, name
+    assert actual.stride() == wanted.stride(), name
+    raw = {1: torch.uint8, 4: torch.int32}[actual.dtype.itemsize]
+    bits, wanted_bits = (t.contiguous().view(raw).reshape(-1) for t in (actual, wanted))
+    both_nan = (actual.float().isnan() & wanted.float().isnan()).contiguous().reshape(-1)
+    differ = (bits != wanted_bits) & ~both_nan
+    if differ.any():
+        first = int(differ.nonzero()[0])
+        raise AssertionError(
+            f"{name}: {int(differ.sum())} of {differ.numel()} values differ, the first at {first}: "
+            f"{int(bits[first]):#x}, wanted {int(wanted_bits[first]):#x}"
+        )
+
+
+def assert_same_results(variant: str, actual: tuple[torch.Tensor, ...], wanted: tuple[torch.Tensor, ...]) -> None:
+    """`assert_same_bytes` for values, scale and inverse."""
+    for name, a, w in zip(("values", "scale", "inverse"), actual, wanted, strict=True):
+        assert_same_bytes(f"{variant} {name}", a, w)
+
+
+@dataclass
+class Guarded:
+    """Tensors between canaries."""
+
+    storages: list[torch.Tensor]
+
+    def like(self, wanted: torch.Tensor) -> torch.Tensor:
+        """A tensor of the same shape, strides and dtype, full of canaries and with canaries on both sides."""
+        size = wanted.numel() * wanted.dtype.itemsize
+        storage = torch.full((size + 2 * MARGIN_BYTES,), CANARY, dtype=torch.uint8)
+        self.storages.append(storage)
+        inner = storage[MARGIN_BYTES : MARGIN_BYTES + size].view(wanted.dtype)
+        return inner.as_strided(wanted.shape, wanted.stride())
+
+
+@contextmanager
+def guarded_outputs() -> Iterator[Guarded]:
+    """Canaries round every tensor made with `Guarded.like`, checked on exit."""
+    guard = Guarded([])
+    yield guard
+    for storage in guard.storages:
+        for side in (storage[:MARGIN_BYTES], storage[storage.numel() - MARGIN_BYTES :]):
+            assert (side == CANARY).all(), "a kernel wrote beside its output"
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the assembly of one kernel says.
+
+    Attributes:
+        assembly: the text.
+        opcodes: base mnemonic to its static count.
+        vgpr, spills, lds_bytes: as the compiler states them.
+    """
+
+    assembly: str
+    opcodes: Counter[str]
+    vgpr: int
+    spills: int
+    lds_bytes: int
+
+    def count(self, pattern: str) -> int:
+        """Static instructions whose mnemonic matches ``pattern`` in full."""
+        return sum(n for opcode, n in self.opcodes.items() if re.fullmatch(pattern, opcode))
+
+    def widths(self, kind: str) -> set[str]:
+        """Suffixes of the global or buffer accesses of one kind, ``load`` or ``store``: ``{"dwordx4", "byte"}``."""
+        return {m.group(1) for o in self.opcodes if (m := re.fullmatch(rf"(?:global|buffer)_{kind}_(\w+)", o))}
+
+
+def compile_facts(
+    fn: Any,
+    *,
+    arch: str,
+    signature: Mapping[str, str],
+    constexprs: Mapping[str, Any],
+    num_warps: int,
+    num_stages: int = 2,
+) -> Facts:
+    """Compile as a launch on aligned buffers below 2 GiB and sizes that are multiples of 16 would."""
+    from wavecast.simulator.compile.triton import compile_kernel
+
+    signature = {name: kind for name, kind in signature.items() if name not in constexprs}
+    code = compile_kernel(
+        fn,
+        signature=signature,
+        arch=arch,
+        constexprs=constexprs,
+        attrs={name: "DS" if kind.startswith("*") else "D" for name, kind in signature.items()},
+        options={"num_warps": num_warps, "num_stages": num_stages},
+    )
+    text = code.assembly
+    spills = re.search(r"\.vgpr_spill_count:\s*(\d+)", text)
+    vgpr = re.search(r"\.vgpr_count:\s*(\d+)", text)
+    assert spills is not None
+    assert vgpr is not None
+    opcodes = re.findall(r"^\s+([a-z]+_[a-z0-9_]+)", text, re.MULTILINE)
+    return Facts(
+        assembly=text,
+        opcodes=Counter(re.sub(r"_(e32|e64|sdwa|dpp)$", "", opcode) for opcode in opcodes),
+        vgpr=int(vgpr.group(1)),
+        spills=int(spills.group(1)),
+        lds_bytes=code.lds_bytes,
+    )
+
+
+def run_interpreted(operator: str) -> None:
+    """Check every variant of an operator in Triton's interpreter, which must be chosen before Triton is imported."""
+    script = Path(__file__).parent / "interpreted.py"
+    done = subprocess.run([sys.executable, str(script), operator], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not done.stdout.startswith("0 ")
