@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import triton
 import triton.language as tl
 
 from wavecast.simulator.compile.code_object import CodeObject
@@ -24,6 +25,7 @@ class Case:
 
     ``types`` has one word per argument that is not constexpr, in order: the type, then optionally ``:`` and what is
     known of the argument: ``*bf16:DS`` is what a launch tells of an aligned tensor below 2 GiB, ``*bf16`` of a slice.
+    ``since`` is the first Triton version that compiles it; an older one may abort the process.
     """
 
     name: str
@@ -32,6 +34,7 @@ class Case:
     constexprs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     architectures: tuple[str, ...] = ARCHITECTURES
+    since: tuple[int, int] = (3, 6)
 
 
 def compile_case(case: Case, arch: str) -> CodeObject:
@@ -95,9 +98,9 @@ def _atomics() -> list[Case]:
         constexprs = {"SEM": sem, "SCOPE": scope, "BLOCK": 256}
         cases.append(Case(f"integer-atomic-{scope}", ek.integer_atomic_kernel, "*i32:D *i32:D i32", constexprs))
     for target in ("fp32", "fp16", "bf16", "fp64"):
-        cases.append(
-            Case(f"float-atomic-{target}", ek.float_atomic_kernel, f"*fp32:DS *{target}:DS i32", {"BLOCK": 512})
-        )
+        types = f"*fp32:DS *{target}:DS i32"
+        since = (3, 7) if target in ("fp16", "bf16") else (3, 6)
+        cases.append(Case(f"float-atomic-{target}", ek.float_atomic_kernel, types, {"BLOCK": 512}, since=since))
     return [
         *cases,
         Case("lock", ek.lock_kernel, "*fp32:D *i32 *fp32 i32", {"BLOCK": 256}),
@@ -301,5 +304,11 @@ CASES: list[Case] = [
     *_gemm_variants(),
     *_scaled_and_attention(),
 ]
-COMPILATIONS = [(case, arch) for arch in ARCHITECTURES for case in CASES if arch in case.architectures]
+TRITON_VERSION = tuple(int(part) for part in triton.__version__.split(".")[:2])
+COMPILATIONS = [
+    (case, arch)
+    for arch in ARCHITECTURES
+    for case in CASES
+    if arch in case.architectures and case.since <= TRITON_VERSION
+]
 COMPILATION_IDS = [f"{arch}-{case.name}" for case, arch in COMPILATIONS]

@@ -68,7 +68,7 @@ def rounding_kernel(x, y, output, count, BLOCK: tl.constexpr):
     inside = index < count
     a = tl.load(x + index, mask=inside, other=0.0)
     b = tl.load(y + index, mask=inside, other=1.0)
-    result = tl.floor(a) + tl.ceil(b) + libdevice.rint(a) + libdevice.trunc(b)
+    result = tl.floor(a) + tl.ceil(b) + libdevice.nearbyint(a) + libdevice.trunc(b)
     result += tl.div_rn(a, b) + a / b + tl.fma(a, b, result)
     result += tl.minimum(a, b) + tl.maximum(a, b, propagate_nan=tl.PropagateNan.ALL)
     result = tl.where(libdevice.isnan(a) | libdevice.isinf(b), 0.0, result)
