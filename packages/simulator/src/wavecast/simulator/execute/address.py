@@ -154,8 +154,8 @@ def _search_function(module: ir.Module) -> ir.Function:
 
     b.position_at_end(found)
     b.store(b.add(address, delta), place)
-    for index, value in ((Argument.BUFFER_BASE, base), (Argument.BUFFER_END, end), (Argument.BUFFER_DELTA, delta)):
-        b.store(value, slot(arguments, index))
+    for column, value in ((Argument.BUFFER_BASE, base), (Argument.BUFFER_END, end), (Argument.BUFFER_DELTA, delta)):
+        b.store(value, slot(arguments, column))
     rest.add_incoming(b.and_(rest, b.sub(rest, I64(1))), found)
     b.branch(lane_head)
 

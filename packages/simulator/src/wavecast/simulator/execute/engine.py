@@ -82,12 +82,16 @@ class Engine:
 def _workgroup_ids(kernel: Kernel, grid: Grid, workgroups: Sequence[int] | np.ndarray | None) -> np.ndarray:
     total = grid[0] * grid[1] * grid[2]
     if min(grid) < 1:
-        raise LaunchError(f"kernel {kernel.name}: grid {grid} has no workgroup", hint="every dimension must be at least 1")
+        raise LaunchError(
+            f"kernel {kernel.name}: grid {grid} has no workgroup", hint="every dimension must be at least 1"
+        )
     if workgroups is None:
         return np.arange(total, dtype=np.int64)
     ids = np.asarray(workgroups, dtype=np.int64)
     if ids.size and (ids.min() < 0 or ids.max() >= total):
-        raise LaunchError(f"kernel {kernel.name}: workgroups {ids.min()}…{ids.max()} are not all in the grid of {total}")
+        raise LaunchError(
+            f"kernel {kernel.name}: workgroups {ids.min()}…{ids.max()} are not all in the grid of {total}"
+        )
     return ids
 
 
@@ -116,7 +120,9 @@ class _Launch:
         self.traced, self.budget = traced, budget
         kernel = program.kernel
         if kernel.workgroup_size % LANES:
-            raise LaunchError(f"kernel {kernel.name}: {kernel.workgroup_size} work-items are not whole waves of {LANES}")
+            raise LaunchError(
+                f"kernel {kernel.name}: {kernel.workgroup_size} work-items are not whole waves of {LANES}"
+            )
         waves = kernel.workgroup_size // LANES
         segment = pack_arguments(kernel, arguments, grid)
         # Scalar loads may fetch past the last argument, as the hardware's aligned loads do.
@@ -195,6 +201,18 @@ class _Launch:
     def _fault(self) -> ExecutionError:
         if self.context[Context.FAULT] == Fault.TRAP:
             return ExecutionError(f"{self._where()}: the kernel trapped", hint="a device-side assertion failed")
+        if self.context[Context.FAULT] == Fault.DESCRIPTOR:
+            return ExecutionError(
+                f"{self._where()}: the buffer descriptor swizzles or adds the thread id, which is not modelled",
+                hint="kernels that Triton and clang emit use plain descriptors: look for a corrupted scalar register",
+            )
+        if self.context[Context.FAULT] == Fault.STRAY_SCRATCH:
+            context = self.context
+            return MemoryFaultError(
+                f"{self._where()}, lane {context[Context.FAULT_LANE]}: {context[Context.FAULT_BYTES]} bytes at scratch "
+                f"offset {context[Context.FAULT_ADDRESS]}, and a lane has {context[Context.SCRATCH_BYTES]}",
+                hint="an index into a local array is out of range",
+            )
         address = int(self.context[Context.FAULT_ADDRESS]) & 0xFFFFFFFFFFFFFFFF
         return MemoryFaultError(
             f"{self._where()}, lane {self.context[Context.FAULT_LANE]}: "

@@ -46,6 +46,8 @@ class Fault(IntEnum):
     NONE = 0
     STRAY_ADDRESS = 1
     TRAP = 2
+    STRAY_SCRATCH = 3  # FAULT_ADDRESS is the byte offset in the lane's scratch
+    DESCRIPTOR = 4  # a buffer descriptor of a kind that is not modelled
 
 
 class Row(IntEnum):

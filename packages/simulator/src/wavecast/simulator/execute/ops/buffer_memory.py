@@ -1,0 +1,181 @@
+"""Buffer loads and stores: addresses from a descriptor, with a range check that reads 0 or drops the store.
+
+The check follows the CDNA ISA ("Range Checking"): a raw access is out of range if its offset (register plus
+instruction) is at least ``num_records``, an indexed one if its index is. Accesses of several words are checked word by
+word, on unsigned offsets that do not wrap. Triton's masks rely on it: a masked lane gets an offset beyond any buffer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llvmlite import ir
+
+from wavecast.simulator.execute.address import global_places, record
+from wavecast.simulator.execute.emitter import I8, I32, I64, Emitter, lanes_of
+from wavecast.simulator.execute.layout import LANES, Context, Fault, RowKind
+from wavecast.simulator.execute.ops.global_memory import (
+    LOADS,
+    STORES,
+    WORDS,
+    load,
+    skip_if_idle,
+    store,
+    width_of_load,
+    width_of_store,
+)
+from wavecast.simulator.execute.ops.lds_direct import load_to_lds
+from wavecast.simulator.execute.registry import raw
+from wavecast.simulator.execute.transfer import (
+    Places,
+    each_lane,
+    interleave,
+    read_rows,
+    write_rows,
+)
+
+_STRIDE_BITS = 14
+_SWIZZLE = 1 << 31  # word 1
+_ADD_THREAD_ID = 1 << 23  # word 3
+
+
+@dataclass(frozen=True, slots=True)
+class BufferAccess:
+    """What a buffer instruction touches.
+
+    Attributes:
+        addresses: <64 x i64> device addresses.
+        begin: i64, active lanes whose first word is in range.
+        whole: i64, active lanes of which every word is.
+        offsets: <64 x i32>, what is checked.
+        limit: i32, the first value of ``offsets`` that is out of range.
+    """
+
+    addresses: ir.Value
+    begin: ir.Value
+    whole: ir.Value
+    offsets: ir.Value
+    limit: ir.Value
+
+
+def buffer_access(e: Emitter, vector: int, width: int) -> BufferAccess:
+    """Addresses and range check; operands from ``vector`` on: address register or ``off``, descriptor, scalar offset.
+
+    Leaves the helper with a fault if the descriptor is of a kind that is not modelled.
+    """
+    descriptor = e.at(e.scalars, e.argument(vector + 1))
+    low, high, records, flags = (e.b.load(e.at(descriptor, 4 * word), typ=I32, align=4) for word in range(4))
+    _refuse_unknown(e, high, flags)
+    indexed, offset_enabled = (bool(e.form.modifier(name)) for name in ("idxen", "offen"))
+    if (e.form.operands[vector].kind == "off") == (indexed or offset_enabled):
+        raise NotImplementedError("an address register goes with offen or idxen, off with neither")
+    instruction_offset = e.runtime_modifier("offset")
+    base = e.b.or_(e.b.shl(e.b.zext(e.b.and_(high, I32(0xFFFF)), I64), I64(32)), e.b.zext(low, I64))
+    base = e.b.add(base, e.b.add(e.b.zext(e.read_scalar(vector + 2, "b32"), I64), instruction_offset))
+    zero = e.constant(lanes_of(I32), 0)
+    offsets = e.load_rows(e.row(vector, int(indexed))) if offset_enabled else zero
+    addresses = e.b.add(e.splat(base), e.convert(offsets, I64))
+    if indexed:
+        index = e.load_rows(e.row(vector))
+        stride = e.b.zext(e.b.and_(e.b.lshr(high, I32(16)), I32((1 << _STRIDE_BITS) - 1)), I64)
+        addresses = e.b.add(addresses, e.b.mul(e.convert(index, I64), e.splat(stride)))
+        inside = _below(e, index, records)
+        return BufferAccess(addresses, inside, inside, index, records)
+    limit = _less(e, records, e.convert(instruction_offset, I32))
+    begin = _below(e, offsets, limit)
+    whole = _below(e, offsets, _less(e, limit, I32(width - 4))) if width > 4 else begin
+    return BufferAccess(addresses, begin, whole, offsets, limit)
+
+
+def _refuse_unknown(e: Emitter, word1: ir.Value, word3: ir.Value) -> None:
+    special = e.b.or_(e.b.and_(word1, I32(_SWIZZLE)), e.b.and_(word3, I32(_ADD_THREAD_ID)))
+    with e.b.if_then(e.b.icmp_unsigned("!=", special, I32(0)), likely=False):
+        e.context_store(Context.FAULT, I64(Fault.DESCRIPTOR))
+        e.b.ret_void()
+
+
+def _less(e: Emitter, value: ir.Value, amount: ir.Value) -> ir.Value:
+    """``value - amount``, not below 0: then nothing is in range."""
+    return e.call("llvm.usub.sat.i32", I32, [value, amount])
+
+
+def _below(e: Emitter, offsets: ir.Value, limit: ir.Value) -> ir.Value:
+    """Active lanes whose offset is below the limit."""
+    return e.b.and_(e.b.bitcast(e.b.icmp_unsigned("<", offsets, e.splat(limit)), I64), e.exec_mask())
+
+
+def _each_word(e: Emitter, access: BufferAccess, words: int, staging: ir.Value, *, write: bool) -> None:
+    """Move word by word between memory and ``staging`` (64 elements, lane after lane): some lanes are cut off."""
+    with e.for_each(words) as word:
+        step = e.b.mul(word, I64(4))
+        mask = _below(e, access.offsets, _less(e, access.limit, e.convert(step, I32)))
+        places = global_places(e, e.b.add(access.addresses, e.splat(step)), mask, 4)
+
+        def move(lane: ir.Value, places: Places = places, step: ir.Value = step) -> None:
+            slot = e.at(staging, e.b.add(e.b.mul(lane, I64(4 * words)), step))
+            source, target = (slot, places.pointer(lane)) if write else (places.pointer(lane), slot)
+            e.b.store(e.b.load(source, typ=I32, align=1), target, align=1)
+
+        each_lane(e, mask, move)
+
+
+def _load_words(e: Emitter, access: BufferAccess, words: int, position: int) -> None:
+    with e.b.if_else(e.b.icmp_unsigned("==", access.begin, access.whole), likely=True) as (plain, clipped):
+        with plain:
+            places = global_places(e, access.addresses, access.whole, 4 * words)
+            load(e, f"dwordx{words}", position, places, clear=True)
+        with clipped:
+            staging = e.allocate(I8, LANES * 4 * words)
+            block = lanes_of(I32, LANES * words)
+            e.b.store(e.constant(block, 0), staging, align=64)
+            _each_word(e, access, words, staging, write=False)
+            data = e.b.load(staging, typ=block, align=64)
+            write_rows(e, position, [e.shuffle(data, list(range(word, LANES * words, words))) for word in range(words)])
+
+
+def _store_words(e: Emitter, access: BufferAccess, words: int, position: int) -> None:
+    with e.b.if_else(e.b.icmp_unsigned("==", access.begin, access.whole), likely=True) as (plain, clipped):
+        with plain:
+            store(e, f"dwordx{words}", position, global_places(e, access.addresses, access.whole, 4 * words))
+        with clipped:
+            staging = e.allocate(I8, LANES * 4 * words)
+            e.b.store(interleave(e, read_rows(e, position, words)), staging, align=64)
+            _each_word(e, access, words, staging, write=True)
+
+
+def _loader(suffix: str) -> None:
+    width = width_of_load(suffix)
+
+    @raw(f"buffer_load_{suffix}", "b32 b32 b32 b32", kind=RowKind.MEMORY)
+    def _(e: Emitter) -> None:
+        skip_if_idle(e)
+        to_lds = bool(e.form.modifier("lds"))
+        access = buffer_access(e, 0 if to_lds else 1, width)
+        record(e, access.addresses, access.begin)
+        if to_lds:
+            # Direct loads are all or nothing a lane here: their words would need a range check of their own.
+            load_to_lds(e, suffix, global_places(e, access.addresses, access.whole, width))
+        elif WORDS.get(suffix, 1) > 1:
+            _load_words(e, access, WORDS[suffix], 0)
+        else:
+            load(e, suffix, 0, global_places(e, access.addresses, access.whole, width), clear=True)
+
+
+def _storer(suffix: str) -> None:
+    width = width_of_store(suffix)
+
+    @raw(f"buffer_store_{suffix}", "b32 b32 b32 b32", kind=RowKind.MEMORY)
+    def _(e: Emitter) -> None:
+        skip_if_idle(e)
+        access = buffer_access(e, 1, width)
+        record(e, access.addresses, access.begin)
+        if WORDS.get(suffix, 1) > 1:
+            _store_words(e, access, WORDS[suffix], 0)
+        else:
+            store(e, suffix, 0, global_places(e, access.addresses, access.whole, width))
+
+
+for _suffix in LOADS:
+    _loader(_suffix)
+for _suffix in STORES:
+    _storer(_suffix)
