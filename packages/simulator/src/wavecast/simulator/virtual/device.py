@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from wavecast.simulator.compile.code_object import CodeObject
+from wavecast.simulator.devices import Device
 from wavecast.simulator.errors import LaunchError
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.virtual.arguments import Binder, LaunchArgument
 
+if TYPE_CHECKING:
+    from wavecast.simulator.launch import LaunchResult
+
 Grid = tuple[int, int, int]
 Workgroups = Literal["all", "sample"]
 WORKGROUP_CHOICES: tuple[Workgroups, ...] = ("all", "sample")
-# ``simulate_launch(code_object, *, grid, arguments, memory, device, workgroups)``, see wavecast.simulator.launch.
+# ``simulate_launch(code_object, *, grid, arguments, memory, device, workgroups)``, see wavecast.simulator.launch; one
+# that only collects code objects may return None.
 Simulate = Callable[..., Any]
 # The limits of the dispatch packet's 32-bit grid size fields, in workgroups.
 MAXIMUM_GRID = (1 << 31) - 1
@@ -38,7 +43,7 @@ class Launch:
     grid: Grid
     num_warps: int
     argument_names: tuple[str, ...]
-    result: Any
+    result: LaunchResult
 
 
 class VirtualDevice:
@@ -57,7 +62,7 @@ class VirtualDevice:
         launches: What was launched, oldest first.
     """
 
-    def __init__(self, spec: Any, *, workgroups: Workgroups = "all", simulate: Simulate | None = None) -> None:
+    def __init__(self, spec: Device, *, workgroups: Workgroups = "all", simulate: Simulate | None = None) -> None:
         if workgroups not in WORKGROUP_CHOICES:
             raise LaunchError(f"workgroups is {workgroups!r}", hint=f"choose one of {', '.join(WORKGROUP_CHOICES)}")
         self.spec = spec
@@ -70,12 +75,12 @@ class VirtualDevice:
     @property
     def name(self) -> str:
         """Name of the device, ``mi300x``."""
-        return str(self.spec.name)
+        return self.spec.name
 
     @property
     def arch(self) -> str:
         """Architecture, ``gfx942``."""
-        return str(self.spec.arch)
+        return self.spec.arch
 
     def launch(self, code: CodeObject, *, grid: Sequence[int], arguments: Sequence[LaunchArgument]) -> Launch | None:
         """Run a kernel.
