@@ -139,13 +139,22 @@ def test_op_sel_takes_and_fills_the_high_half(machine: Machine) -> None:
 
 
 def test_every_selector_of_a_byte_permutation(machine: Machine) -> None:
-    a, b = words(np.random.default_rng(9), (2, 64))
+    generator = np.random.default_rng(9)
+    a, b = words(generator, (2, 64))
     selectors = [s | s + 1 << 8 | s + 2 << 16 | s + 3 << 24 for s in range(0, 16, 4)] + [0xFF100FFF, 0x80818C0C]
+    selectors += [0x00000000, 0x07070707, 0x05010602, 0x03020706]
+    plain, mixed = generator.integers(0, 8, (64, 4), dtype=np.uint8), generator.integers(0, 18, (64, 4), dtype=np.uint8)
+    columns = [np.full(64, selector, dtype=np.uint32) for selector in selectors]
+    columns += [plain.view(np.uint32)[:, 0], mixed.view(np.uint32)[:, 0]]
     body = [f"v_perm_b32 v{10 + i}, v0, v1, s{i}" for i in range(len(selectors))]
-    wave = machine.run("\n".join(body), vector={0: a, 1: b}, scalar=dict(enumerate(selectors)))
-    for i, selector in enumerate(selectors):
-        expected = [permute_bytes(int(x), int(y), selector) for x, y in zip(a, b, strict=True)]
-        assert wave.vector[10 + i].tolist() == expected, hex(selector)
+    body += [f"v_perm_b32 v{40 + i}, v0, v1, v{70 + i}" for i in range(len(columns))]
+    vector = {0: a, 1: b, **{70 + i: column for i, column in enumerate(columns)}}
+    wave = machine.run("\n".join(body), vector=vector, scalar=dict(enumerate(selectors)))
+    for i, column in enumerate(columns):
+        expected = [permute_bytes(int(x), int(y), int(s)) for x, y, s in zip(a, b, column, strict=True)]
+        assert wave.vector[40 + i].tolist() == expected, i
+        if i < len(selectors):
+            assert wave.vector[10 + i].tolist() == expected, hex(selectors[i])
 
 
 def test_scalar_and_constant_sources(machine: Machine) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I1, I64, Emitter
+from wavecast.simulator.execute.emitter import I1, I32, I64, Emitter
 from wavecast.simulator.execute.layout import LANES
 from wavecast.simulator.execute.registry import vector
 
@@ -120,7 +120,9 @@ def _(e: Emitter, a: ir.Value, count: ir.Value, b: ir.Value) -> ir.Value:
 @vector("v_lshl_add_u64", "u64", "u64 u32 u64")
 def _(e: Emitter, a: ir.Value, count: ir.Value, b: ir.Value) -> ir.Value:
     places = e.b.and_(e.convert(count, I64), e.like(a, 7))
-    return e.b.add(e.b.shl(a, places), b)
+    # Counts of 5 to 7 are not supported, and the hardware takes them for 0.
+    supported = e.b.icmp_unsigned("<=", places, e.like(a, 4))
+    return e.b.add(e.b.shl(a, e.select(supported, places, e.like(a, 0))), b)
 
 
 @vector("v_add_lshl_u32", "u32", "u32 u32 u32")
@@ -212,12 +214,56 @@ _find("v_ffbh_i32", "llvm.ctlz", True)
 _find("v_ffbl_b32", "llvm.cttz", False)
 
 
+@vector("v_prng_b32", "u32", "u32")
+def _(e: Emitter, a: ir.Value) -> ir.Value:
+    """Next state of a linear feedback shift register."""
+    taps = e.b.and_(e.b.ashr(a, e.like(a, 31)), e.like(a, 197))
+    return e.b.xor(e.b.shl(a, e.like(a, 1)), taps)
+
+
 # ---- bytes ----------------------------------------------------------------------------------------------------------
 
 
 @vector("v_perm_b32", "b32", "b32 b32 b32")
 def _(e: Emitter, high: ir.Value, low: ir.Value, selectors: ir.Value) -> ir.Value:
     """Each byte of the selectors picks a byte of {high, low}, the sign of one of their halves, 0x00 or 0xFF."""
+    uniform = e.form.operands[3].kind != "v"
+    chosen = e.read_scalar(3, "b32") if uniform else selectors
+    # Compilers nearly always pick plain bytes, mostly with one set of selectors for all lanes.
+    unusual = e.b.and_(chosen, e.like(chosen, 0xF8F8F8F8))
+    if not uniform:
+        unusual = e.call(f"llvm.vector.reduce.or.v{LANES}i32", I32, [unusual])
+    plain = e.b.icmp_unsigned("==", unusual, I32(0))
+    outcomes = []
+    with e.b.if_else(plain, likely=True) as (then, otherwise):
+        with then:
+            outcomes.append((_plain_bytes(e, high, low, chosen), e.b.block))
+        with otherwise:
+            outcomes.append((_any_bytes(e, high, low, selectors), e.b.block))
+    result = e.b.phi(low.type)
+    for value, block in outcomes:
+        result.add_incoming(value, block)
+    return result
+
+
+def _plain_bytes(e: Emitter, high: ir.Value, low: ir.Value, selectors: ir.Value) -> ir.Value:
+    """Byte permutation for selectors below 8, given a lane each or one for all lanes: turn the word, keep a byte."""
+    result = e.like(low, 0)
+    differing = e.b.xor(high, low)
+    for place in range(4):
+        field = e.b.lshr(selectors, e.like(selectors, 8 * place)) if place else selectors
+        from_high = e.b.neg(e.b.and_(e.b.lshr(field, e.like(field, 2)), e.like(field, 1)))
+        turn = e.b.shl(e.b.sub(e.b.and_(field, e.like(field, 3)), e.like(field, place)), e.like(field, 3))
+        if not isinstance(selectors.type, ir.VectorType):
+            from_high, turn = e.splat(from_high), e.splat(turn)
+        word = e.b.xor(low, e.b.and_(differing, from_high))
+        turned = e.intrinsic("llvm.fshr", low.type, [word, word, turn])
+        result = e.b.or_(result, e.b.and_(turned, e.like(low, 0xFF << 8 * place)))
+    return result
+
+
+def _any_bytes(e: Emitter, high: ir.Value, low: ir.Value, selectors: ir.Value) -> ir.Value:
+    """Byte permutation for any selectors."""
     result = e.like(low, 0)
     for position in range(0, 32, 8):
         field = e.b.lshr(selectors, e.like(low, position)) if position else selectors
