@@ -102,6 +102,7 @@ class L2:
     read_tb_s: float = _in("TB/s")
     write_tb_s: float = _in("TB/s")
     write_request_clk: float = _in("clk")
+    channel_skew: float = _in("exponent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,7 @@ class Fences:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """How busy resources add up."""
+    """How busy resources add up, and what that leaves unexplained."""
 
     p_norm: float = _in("exponent")
+    residual: float = _in("factor")

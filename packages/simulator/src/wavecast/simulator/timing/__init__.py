@@ -1,0 +1,17 @@
+"""From executed counts and traffic to a time with an interval, its bound and its cause."""
+
+from __future__ import annotations
+
+from wavecast.simulator.timing.facts import KernelFacts, kernel_facts
+from wavecast.simulator.timing.predict import predict_time
+from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity, TimePrediction
+
+__all__ = [
+    "Bound",
+    "KernelFacts",
+    "Position",
+    "Sensitivity",
+    "TimePrediction",
+    "kernel_facts",
+    "predict_time",
+]

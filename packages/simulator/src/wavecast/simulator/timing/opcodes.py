@@ -1,0 +1,100 @@
+"""Which unit an instruction occupies, and for how long."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.errors import UnsupportedInstructionError
+from wavecast.simulator.program.instruction import Instruction
+
+
+class Unit(StrEnum):
+    """Where an instruction issues."""
+
+    VALU = "valu"
+    MATRIX = "matrix"
+    SCALAR = "scalar"
+    BRANCH = "branch"
+    VECTOR_MEMORY = "vector memory"
+    SCALAR_MEMORY = "scalar memory"
+    LDS = "lds"
+
+
+_QUARTER_RATE = re.compile(
+    r"^v_(?:rcp|rsq|sqrt|exp|log|sin|cos)_|^v_mul_(?:lo|hi)_[ui]32|^v_mad_[ui]64_[ui]32|^v_div_(?:fixup|fmas|scale)_f64"
+)
+_MATRIX = re.compile(r"^v_s?mfmac?(?:_ld)?(?:_scale)?_(?:f32|f64|i32)_(\d+)x(\d+)x(\d+)(?:_(\d+)b)?_?(\w+)$")
+_MATRIX_FIELD = {"bf16": "f16", "f16": "f16", "xf32": "xf32", "f32": "f32", "f64": "f64", "i8": "i8"}
+_SMALL_FORMATS = (2, 3, 4)  # FP6 E2M3, FP6 E3M2, FP4 E2M1 in the cbsz and blgp fields
+_MINIMUM_MATRIX_CLK = 8
+
+
+def unit_of(instruction: Instruction) -> Unit:
+    """The unit that an instruction occupies."""
+    opcode = instruction.opcode
+    if _MATRIX.match(opcode):
+        return Unit.MATRIX
+    if opcode.startswith("v_"):
+        return Unit.VALU
+    if opcode.startswith("ds_"):
+        return Unit.LDS
+    if opcode.startswith(("global_", "buffer_", "flat_", "scratch_")):
+        return Unit.VECTOR_MEMORY
+    if opcode.startswith(("s_load_", "s_buffer_load_", "s_store_", "s_dcache_")):
+        return Unit.SCALAR_MEMORY
+    if opcode.startswith(("s_branch", "s_cbranch_")):
+        return Unit.BRANCH
+    return Unit.SCALAR
+
+
+def issue_clk(instruction: Instruction, device: Device) -> float:
+    """Cycles that a wave instruction occupies its SIMD (vector and matrix) or its own wave (everything else).
+
+    Matrix cycles count at the clock that the device sustains under matrix load, expressed in cycles of the peak clock.
+    A branch costs its full price where it jumps back; a forward conditional branch is mostly not taken.
+    """
+    unit = unit_of(instruction)
+    if unit is Unit.MATRIX:
+        return matrix_clk(instruction, device) * device.compute.clock_ghz / device.compute.matrix_clock_ghz
+    if unit is Unit.VALU:
+        return device.issue.quarter_rate_clk if _QUARTER_RATE.match(instruction.opcode) else device.issue.valu_clk
+    if unit is Unit.BRANCH:
+        jumps_back = instruction.target is not None and instruction.target <= instruction.index
+        always = instruction.opcode == "s_branch"
+        return device.issue.branch_clk if jumps_back or always else device.issue.salu_clk
+    return device.issue.salu_clk
+
+
+def matrix_clk(instruction: Instruction, device: Device) -> float:
+    """Cycles of an MFMA on its SIMD: its operations over the rate of its type.
+
+    Raises:
+        UnsupportedInstructionError: if the device has no rate for the type.
+    """
+    match = _MATRIX.match(instruction.opcode)
+    if match is None:
+        raise UnsupportedInstructionError(f"{instruction.opcode} is no matrix instruction")
+    m, n, k, blocks = int(match[1]), int(match[2]), int(match[3]), int(match[4] or 1)
+    rate = _matrix_rate(instruction, match[5], device)
+    if rate is None:
+        raise UnsupportedInstructionError(
+            f"{instruction.opcode}: {device.name} ({device.arch}) has no matrix rate for {match[5]!r}",
+            hint="compile the kernel for the architecture of the device",
+        )
+    # A sparse instruction multiplies half of the K that its name says.
+    sparsity = 2 if "smfmac" in instruction.opcode else 1
+    per_simd = rate / device.compute.simd_per_cu
+    return max(_MINIMUM_MATRIX_CLK, 2 * m * n * k * blocks / sparsity / per_simd)
+
+
+def _matrix_rate(instruction: Instruction, operand_type: str, device: Device) -> float | None:
+    if operand_type == "f8f6f4":
+        formats = (instruction.modifiers.get("cbsz", 0), instruction.modifiers.get("blgp", 0))
+        small = all(form in _SMALL_FORMATS for form in formats)
+        return device.matrix.f8f6f4_small if small else device.matrix.f8f6f4_8bit
+    if "fp8" in operand_type or "bf8" in operand_type:
+        return device.matrix.f8
+    field = _MATRIX_FIELD.get(operand_type.removesuffix("_1k"))
+    return getattr(device.matrix, field) if field else None

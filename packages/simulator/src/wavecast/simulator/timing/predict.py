@@ -1,0 +1,108 @@
+"""The prediction: point, interval, bound and cause."""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+
+import numpy as np
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.timing.cause import explain
+from wavecast.simulator.timing.model import Case, evaluate
+from wavecast.simulator.timing.prediction import Position, Sensitivity, TimePrediction
+from wavecast.simulator.timing.schedule import Schedule, equal_schedule, list_schedule
+from wavecast.simulator.traffic import Traffic
+
+# Sampling is reported as a standard error; two of them make the interval.
+_STANDARD_ERRORS = 2.0
+# Workgroups of a sample that differ less than this in executed instructions count as equal.
+_EQUAL_WORK = 0.02
+_NEGLIGIBLE = 1e-4
+
+
+def predict_time(
+    kernel: Kernel,
+    execution: Execution,
+    traffic: Traffic,
+    device: Device,
+    *,
+    position: Position | str = Position.BACK_TO_BACK,
+    warm: bool = False,
+) -> TimePrediction:
+    """Predict how long a launch takes.
+
+    The interval changes one uncertain constant at a time to the ends of its range, and adds the logarithms of the
+    ratios to the point in quadrature, upward and downward apart: constants are taken as independent, and the one that
+    matters most dominates. A sample of the grid adds two standard errors.
+
+    Args:
+        kernel: What ran.
+        execution: Its executed counts.
+        traffic: Its traffic, from the same execution.
+        device: Where it would run.
+        position: ``first``: alone between two events. ``back-to-back``: one of a chain of launches.
+        warm: Whether an equal launch just before left its data in the memory-side cache.
+
+    Raises:
+        ValueError: if the position is unknown, or the traffic belongs to another kernel.
+    """
+    if traffic.kernel != kernel.name:
+        raise ValueError(f"traffic of kernel {traffic.kernel!r} given for {kernel.name!r}; observe the same launch")
+    slots = traffic.residency.workgroups_per_cu * device.compute.num_cu
+    schedule, slots = _schedule(execution, slots)
+    case = Case(execution, traffic, schedule, slots, Position(position), warm)
+    point = evaluate(case, device)
+    moved = _sensitivity(case, device, point.total_us)
+    low, high = _interval(point.total_us, moved)
+    return TimePrediction(
+        predicted_us=point.total_us,
+        low_us=low,
+        high_us=high,
+        bound=point.bound,
+        cause=explain(kernel, traffic, device, point),
+        terms=MappingProxyType(point.terms),
+        compute_unit_us=point.compute_unit_us,
+        residency=traffic.residency,
+        sensitivity=moved,
+        device=device.digest,
+    )
+
+
+def _schedule(execution: Execution, slots: int) -> tuple[Schedule, int]:
+    """Schedule and slots; a sample stands for the grid on the same part of the slots."""
+    work = np.maximum(execution.instructions_per_workgroup.astype(np.float64), 1.0)
+    is_sample = len(work) < execution.total_workgroups
+    if np.ptp(work) == 0 or (is_sample and np.ptp(work) <= _EQUAL_WORK * work.mean()):
+        return equal_schedule(execution.total_workgroups, slots=slots), slots
+    if is_sample:
+        slots = max(1, round(slots * len(work) / execution.total_workgroups))
+    return list_schedule(work, slots=slots), slots
+
+
+def _sensitivity(case: Case, device: Device, point_us: float) -> tuple[Sensitivity, ...]:
+    moved = []
+    for key in device.uncertain:
+        quantity = device.quantities[key]
+        ends = [
+            evaluate(case, device.with_value(key, value)).total_us
+            for value in (quantity.low, quantity.high)
+            if value is not None
+        ]
+        moved.append(Sensitivity(key, *ends))
+    error = _STANDARD_ERRORS * case.traffic.sampling_error
+    if 0 < error < math.inf:
+        moved.append(Sensitivity("sampling", point_us / (1 + error), point_us * (1 + error)))
+    relevant = [entry for entry in moved if entry.spread_us > _NEGLIGIBLE * point_us]
+    return tuple(sorted(relevant, key=lambda entry: -entry.spread_us))
+
+
+def _interval(point_us: float, moved: tuple[Sensitivity, ...]) -> tuple[float, float]:
+    down = up = 0.0
+    for entry in moved:
+        ratios = [math.log(end / point_us) for end in (entry.low_us, entry.high_us)]
+        down += min(0.0, *ratios) ** 2
+        up += max(0.0, *ratios) ** 2
+    return point_us * math.exp(-math.sqrt(down)), point_us * math.exp(math.sqrt(up))

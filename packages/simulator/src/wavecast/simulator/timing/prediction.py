@@ -1,0 +1,85 @@
+"""What a prediction says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from wavecast.simulator.traffic import Residency
+
+
+class Bound(StrEnum):
+    """The resource that decides the time."""
+
+    LAUNCH = "launch"
+    WORKGROUP_LAUNCH = "workgroup-launch"
+    ISSUE = "issue"
+    LATENCY = "latency"
+    LDS = "lds"
+    L1 = "l1"
+    L2 = "l2"
+    MALL = "mall"
+    HBM = "hbm"
+    ATOMICS = "atomics"
+    FENCES = "fences"
+
+
+class Position(StrEnum):
+    """Where a launch stands in its stream."""
+
+    FIRST = "first"
+    BACK_TO_BACK = "back-to-back"
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How one uncertain constant moves the result.
+
+    Attributes:
+        constant: ``section.field`` of the device, or ``sampling``.
+        low_us: Result with the constant at its lower end.
+        high_us: Result with it at its upper end.
+    """
+
+    constant: str
+    low_us: float
+    high_us: float
+
+    @property
+    def spread_us(self) -> float:
+        return abs(self.high_us - self.low_us)
+
+
+@dataclass(frozen=True, slots=True)
+class TimePrediction:
+    """Time of one launch.
+
+    Attributes:
+        predicted_us: Point.
+        low_us: Lower end of the interval.
+        high_us: Upper end.
+        bound: What decides it.
+        cause: One sentence that names the count, and where known the instruction and source line, that decide.
+        terms: µs by resource. ``issue``, ``latency``, ``lds`` and ``l1`` add up to the time of the compute units; every
+            other is the time that resource alone would need.
+        compute_unit_us: Time of the compute units.
+        residency: Occupancy and what limits it.
+        sensitivity: Uncertain constants, the one that moves the result most first; those that do not are left out.
+        device: Digest of the device specification.
+    """
+
+    predicted_us: float
+    low_us: float
+    high_us: float
+    bound: Bound
+    cause: str
+    terms: Mapping[Bound, float]
+    compute_unit_us: float
+    residency: Residency
+    sensitivity: tuple[Sensitivity, ...]
+    device: str
+
+    @property
+    def waves_per_simd(self) -> int:
+        return self.residency.waves_per_simd

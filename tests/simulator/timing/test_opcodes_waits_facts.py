@@ -1,0 +1,151 @@
+"""Issue cycles, exposed waits, and facts from code alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from wavecast.simulator.devices import Device, load_device
+from wavecast.simulator.errors import UnsupportedInstructionError
+from wavecast.simulator.program.instruction import Instruction
+from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.timing import kernel_facts
+from wavecast.simulator.timing.opcodes import Unit, issue_clk, matrix_clk, unit_of
+from wavecast.simulator.timing.waits import exposed_waits
+from wavecast.simulator.traffic import Limiter
+
+
+def instruction(opcode: str, *, target: int | None = None, **modifiers: int) -> Instruction:
+    return Instruction(5, opcode, "", (), modifiers, opcode, None, target)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "unit"),
+    [
+        ("v_add_f32", Unit.VALU),
+        ("v_mfma_f32_32x32x8_bf16_1k", Unit.MATRIX),
+        ("v_smfmac_f32_16x16x32_bf16", Unit.MATRIX),
+        ("v_accvgpr_read_b32", Unit.VALU),
+        ("s_add_u32", Unit.SCALAR),
+        ("s_waitcnt", Unit.SCALAR),
+        ("s_branch", Unit.BRANCH),
+        ("s_cbranch_scc0", Unit.BRANCH),
+        ("s_load_dwordx2", Unit.SCALAR_MEMORY),
+        ("ds_read_b128", Unit.LDS),
+        ("ds_bpermute_b32", Unit.LDS),
+        ("global_store_byte", Unit.VECTOR_MEMORY),
+        ("buffer_wbl2", Unit.VECTOR_MEMORY),
+        ("scratch_load_dword", Unit.VECTOR_MEMORY),
+    ],
+)
+def test_units(opcode: str, unit: Unit) -> None:
+    assert unit_of(instruction(opcode)) is unit
+
+
+@pytest.mark.parametrize(
+    ("device", "opcode", "published_clk"),
+    [
+        ("mi300x", "v_mfma_f32_32x32x8_bf16_1k", 32),
+        ("mi300x", "v_mfma_f32_32x32x8_bf16", 32),
+        ("mi300x", "v_mfma_f32_16x16x16_f16", 16),
+        ("mi300x", "v_mfma_f32_32x32x16_fp8_fp8", 32),
+        ("mi300x", "v_mfma_f32_16x16x32_bf8_fp8", 16),
+        ("mi300x", "v_mfma_f32_16x16x8_xf32", 16),
+        ("mi300x", "v_mfma_f32_16x16x4_f32", 32),
+        ("mi300x", "v_mfma_f64_16x16x4_f64", 32),
+        ("mi355x", "v_mfma_f32_16x16x32_bf16", 16),
+        ("mi355x", "v_mfma_f32_32x32x16_f16", 32),
+        ("mi355x", "v_mfma_f32_32x32x16_fp8_fp8", 32),
+        ("mi355x", "v_mfma_f32_16x16x128_f8f6f4", 32),
+        ("mi355x", "v_mfma_scale_f32_32x32x64_f8f6f4", 64),
+        ("mi355x", "v_mfma_f64_16x16x4_f64", 64),
+    ],
+)
+def test_matrix_cycles_agree_with_published_tables(device: str, opcode: str, published_clk: int) -> None:
+    assert matrix_clk(instruction(opcode), load_device(device)) == published_clk
+
+
+def test_small_formats_take_half_the_cycles() -> None:
+    device = load_device("mi355x")
+    assert matrix_clk(instruction("v_mfma_scale_f32_32x32x64_f8f6f4", cbsz=4, blgp=4), device) == 32
+    # One operand in FP8 keeps the long count.
+    assert matrix_clk(instruction("v_mfma_scale_f32_32x32x64_f8f6f4", cbsz=4), device) == 64
+
+
+def test_a_matrix_type_the_device_lacks_is_refused() -> None:
+    with pytest.raises(UnsupportedInstructionError, match="mi355x.*no matrix rate for 'xf32'"):
+        matrix_clk(instruction("v_mfma_f32_16x16x8_xf32"), load_device("mi355x"))
+    with pytest.raises(UnsupportedInstructionError, match="mi300x"):
+        matrix_clk(instruction("v_mfma_f32_32x32x64_f8f6f4"), load_device("mi300x"))
+
+
+def test_issue_cycles(device: Device) -> None:
+    assert issue_clk(instruction("v_fma_f32"), device) == 4
+    assert issue_clk(instruction("v_exp_f32"), device) == 16
+    assert issue_clk(instruction("v_mul_lo_u32"), device) == 16
+    assert issue_clk(instruction("s_cbranch_scc1", target=2), device) == 16
+    assert issue_clk(instruction("s_cbranch_scc1", target=9), device) == 4
+    # Matrix cycles pass at the clock that the part holds under matrix load.
+    assert issue_clk(instruction("v_mfma_f32_32x32x8_bf16"), device) == pytest.approx(32 * 2.1 / 1.207)
+
+
+def waits(kernel: Kernel, device: Device, latency: float = 500.0) -> list[tuple[int, int, float]]:
+    found = exposed_waits(kernel, device, latency_clk=lambda index: latency)
+    return [(wait.index, wait.decided_by, wait.clk) for wait in found]
+
+
+def test_loads_issued_together_are_waited_for_once(kernel_of: Callable[..., Kernel], device: Device) -> None:
+    kernel = kernel_of(
+        ["global_load_dword v0", "global_load_dword v1", "s_waitcnt vmcnt(1)", "v_add_f32", "s_waitcnt vmcnt(0)"]
+    )
+    # The second load arrives 4 cycles after the first; the add between the waits takes those.
+    (first,) = waits(kernel, device)
+    assert first == (2, 0, 500.0 - 8)
+
+
+def test_work_between_load_and_wait_hides_latency(kernel_of: Callable[..., Kernel], device: Device) -> None:
+    kernel = kernel_of(["global_load_dword v0", *["v_add_f32"] * 200, "s_waitcnt vmcnt(0)"])
+    assert waits(kernel, device) == []
+    kernel = kernel_of(["global_load_dword v0", *["v_add_f32"] * 50, "s_waitcnt vmcnt(0)"])
+    assert waits(kernel, device) == [(51, 0, 500.0 - 204)]
+
+
+def test_counters_are_apart(kernel_of: Callable[..., Kernel], device: Device) -> None:
+    kernel = kernel_of(["global_load_dword v0", "ds_read_b32 v1", "s_waitcnt lgkmcnt(0)", "s_endpgm"])
+    assert [entry[:2] for entry in waits(kernel, device)] == [(2, 1)]
+    kernel = kernel_of(["global_load_dword v0", "s_waitcnt vmcnt(1)", "s_endpgm"])
+    assert waits(kernel, device) == []
+
+
+def test_a_store_is_waited_for_too(kernel_of: Callable[..., Kernel], device: Device) -> None:
+    kernel = kernel_of(["global_store_dword v0", "s_waitcnt vmcnt(0)"])
+    assert [entry[:2] for entry in waits(kernel, device)] == [(1, 0)]
+
+
+def test_facts_from_code_alone(kernel_of: Callable[..., Kernel], device: Device) -> None:
+    kernel = kernel_of(
+        [
+            "global_load_dwordx4 v0",
+            "global_load_ushort v4",
+            "buffer_load_ushort v5",
+            "buffer_wbl2 sc1",
+            "global_atomic_smin v0",
+            "buffer_inv sc1",
+            "ds_write_b16 v0",
+            "ds_read2_b32 v0",
+            "v_mfma_f32_32x32x8_bf16",
+            "global_store_byte v0",
+            "global_store_byte v0",
+            "global_store_dwordx4 v0",
+            "s_endpgm",
+        ],
+        vgpr=78,
+    )
+    facts = kernel_facts(kernel, device)
+    assert dict(facts.loads) == {2: 2, 16: 1}
+    assert dict(facts.stores) == {1: 2, 16: 1}
+    assert facts.byte_stores == 2
+    assert (facts.atomics, facts.release_fences, facts.acquire_fences, facts.matrix) == (1, 1, 1, 1)
+    assert (dict(facts.lds_reads), dict(facts.lds_writes)) == ({8: 1}, {2: 1})
+    assert (facts.residency.waves_per_simd, facts.residency.limiter) == (6, Limiter.VGPR)

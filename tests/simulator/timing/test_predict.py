@@ -1,0 +1,218 @@
+"""Predictions: what bounds them, how they move, and what they say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wavecast.simulator.devices import Device, load_device
+from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.timing import Bound, TimePrediction, predict_time
+from wavecast.simulator.traffic import Traffic
+
+LARGE = 1 << 20
+
+
+@pytest.fixture
+def predict(
+    device: Device,
+    copy_kernel: Kernel,
+    execution_of: Callable[..., Execution],
+    traffic_of: Callable[..., Traffic],
+) -> Callable[..., TimePrediction]:
+    """Predict the copy kernel with some of its traffic changed."""
+
+    def build(workgroups: int = LARGE, *, position: str = "back-to-back", warm: bool = False, **changes: object):
+        execution = execution_of(copy_kernel, workgroups)
+        traffic = traffic_of(copy_kernel, device, workgroups, **changes)
+        return predict_time(copy_kernel, execution, traffic, device, position=position, warm=warm)
+
+    return build
+
+
+def test_the_interval_holds_the_point(predict: Callable[..., TimePrediction]) -> None:
+    for workgroups in (1, 100, 10_000, LARGE):
+        found = predict(workgroups)
+        assert 0 < found.low_us < found.predicted_us < found.high_us
+
+
+def test_a_tiny_launch_is_bound_by_the_launch(predict: Callable[..., TimePrediction], device: Device) -> None:
+    found = predict(1)
+    assert found.bound is Bound.LAUNCH
+    assert found.predicted_us == pytest.approx(device.launch.back_to_back_us + 0.6, abs=0.3)
+    assert "launch itself" in found.cause
+    assert predict(1, position="first").predicted_us == pytest.approx(
+        found.predicted_us + device.launch.first_us - device.launch.back_to_back_us
+    )
+
+
+def test_one_dword_a_lane_is_bound_by_the_workgroup_launch(predict: Callable[..., TimePrediction]) -> None:
+    """A million workgroups of four waves: 0.476 ns each on MI300X is 499 µs, 2 GB at 4.11 TB/s is 522 µs."""
+    found = predict()
+    assert found.terms[Bound.WORKGROUP_LAUNCH] == pytest.approx(499, rel=0.01)
+    assert found.terms[Bound.HBM] == pytest.approx(522, rel=0.01)
+    assert found.bound is Bound.HBM
+    assert "HBM moves 1,073.7 MB in and 1,073.7 MB out, 1.00 times" in found.cause
+
+
+def test_large_workgroups_start_by_the_wave(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    execution_of: Callable[..., Execution],
+    traffic_of: Callable[..., Traffic],
+) -> None:
+    """2,097,152 empty workgroups of 1,024 threads take 2,122 µs on a real MI300X, of 256 threads 1,012 µs."""
+    for size, measured_us in ((1024, 2122.2), (256, 1011.7)):
+        kernel = kernel_of(["s_endpgm"], workgroup_size=size)
+        count = 2_097_152
+        nothing = dict.fromkeys(("l2_read_bytes", "fabric_read_bytes", "fabric_write_bytes", "l2_write_requests"), 0)
+        traffic = traffic_of(kernel, device, count, hbm_read_bytes=0, hbm_write_bytes=0, **nothing)
+        found = predict_time(kernel, execution_of(kernel, count), traffic, device)
+        assert found.bound is Bound.WORKGROUP_LAUNCH
+        assert found.terms[Bound.WORKGROUP_LAUNCH] == pytest.approx(measured_us, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "hbm_read_bytes",
+        "hbm_write_bytes",
+        "fabric_read_bytes",
+        "l2_read_bytes",
+        "channel_imbalance",
+        "atomic_requests",
+        "hot_line_atomics",
+        "release_fences",
+        "lds_clk",
+        "scratch_bytes",
+    ],
+)
+def test_more_of_anything_is_never_faster(predict: Callable[..., TimePrediction], name: str) -> None:
+    times = [predict(**{name: amount}).predicted_us for amount in (1, 10**6, 10**8, 10**10)]
+    assert times == sorted(times)
+    assert times[-1] > times[0]
+
+
+def test_more_partial_writes_are_never_faster(predict: Callable[..., TimePrediction]) -> None:
+    amounts = (10**7, 10**8, 10**9)
+    times = [predict(l2_write_requests=count, l2_partial_write_requests=count).predicted_us for count in amounts]
+    assert times == sorted(times)
+    assert times[-1] > times[0]
+
+
+def test_scattered_stores_are_bound_by_l2(predict: Callable[..., TimePrediction]) -> None:
+    requests = 64 * 4 * LARGE
+    near = predict()
+    far = predict(l2_write_requests=requests, l2_partial_write_requests=requests, channel_imbalance=4.0)
+    assert far.predicted_us > near.predicted_us
+    assert far.bound is Bound.L2
+    assert "268,435,456 write requests reach the L2, 100 % of them for less than 64 bytes" in far.cause
+    assert "global_store_dword at kernel.py:15" in far.cause
+    assert "4.0 times the mean at one channel" in far.cause
+    constants = [entry.constant for entry in far.sensitivity]
+    assert set(constants[:2]) == {"l2.channel_skew", "l2.write_request_clk"}
+    assert far.high_us / far.predicted_us > near.high_us / near.predicted_us
+
+
+def test_executed_fences_cost(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    execution_of: Callable[..., Execution],
+    traffic_of: Callable[..., Traffic],
+) -> None:
+    plain = ["global_atomic_add_f32 v0, v1, s[0:1]", "s_waitcnt vmcnt(0)", "s_endpgm"]
+    fenced = ["buffer_wbl2 sc1", "s_waitcnt vmcnt(0) lgkmcnt(0)", *plain[:2], "buffer_inv sc1", "s_endpgm"]
+    times = []
+    for texts in (plain, fenced):
+        kernel = kernel_of(texts)
+        traffic = traffic_of(kernel, device, 4096, release_fences=4 * 4096 * ("buffer_wbl2 sc1" in texts))
+        times.append(predict_time(kernel, execution_of(kernel, 4096), traffic, device))
+    assert times[1].predicted_us > 1.5 * times[0].predicted_us
+    assert times[1].bound is Bound.FENCES
+    assert times[1].cause == "16,384 waves write back their L2 with buffer_wbl2"
+    assert any(entry.constant.startswith("fences.") for entry in times[1].sensitivity)
+
+
+def test_a_dependent_load_makes_latency_the_bound(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    execution_of: Callable[..., Execution],
+    traffic_of: Callable[..., Traffic],
+) -> None:
+    kernel = kernel_of(["global_load_dword v1, v0, s[0:1]", "s_waitcnt vmcnt(0)", "s_endpgm"], workgroup_size=64)
+    execution = execution_of(kernel, 304)
+    loop = replace(execution, executed=np.array([304_000, 304_000, 304]))
+    traffic = traffic_of(kernel, device, 304)
+    found = predict_time(kernel, loop, traffic, device)
+    assert found.bound is Bound.LATENCY
+    assert "global_load_dword at kernel.py:10" in found.cause
+    assert "8 waves a SIMD (wave slots)" in found.cause
+    # A thousand loads one after another, each from HBM at 900 cycles less the issue of nothing between.
+    assert found.compute_unit_us == pytest.approx(1000 * 900 / 2100, rel=0.05)
+
+
+def test_jagged_groups_take_longer(
+    device: Device, copy_kernel: Kernel, execution_of: Callable[..., Execution], traffic_of: Callable[..., Traffic]
+) -> None:
+    traffic = traffic_of(copy_kernel, device, 9728)
+    even = predict_time(copy_kernel, execution_of(copy_kernel, 9728), traffic, device)
+    work = np.full(9728, 10)
+    work[-1] = 10_000
+    skewed = predict_time(copy_kernel, execution_of(copy_kernel, 9728, work=work), traffic, device)
+    assert skewed.compute_unit_us > 10 * even.compute_unit_us
+
+
+def test_data_in_the_memory_side_cache_is_faster(predict: Callable[..., TimePrediction]) -> None:
+    cold, warm = predict(65_536), predict(65_536, warm=True)
+    assert warm.predicted_us < cold.predicted_us
+    assert warm.terms[Bound.HBM] == 0.0
+
+
+def test_sampling_widens_the_interval(predict: Callable[..., TimePrediction]) -> None:
+    exact, sampled = predict(), predict(sampling_error=0.2)
+    assert sampled.predicted_us == exact.predicted_us
+    assert sampled.high_us > exact.high_us
+    assert sampled.low_us < exact.low_us
+    assert any(entry.constant == "sampling" for entry in sampled.sensitivity)
+
+
+def test_terms_cover_every_bound_and_the_compute_units_add_up(predict: Callable[..., TimePrediction]) -> None:
+    found = predict()
+    assert set(found.terms) == set(Bound)
+    parts = sum(found.terms[name] for name in (Bound.ISSUE, Bound.LATENCY, Bound.LDS, Bound.L1))
+    assert parts == pytest.approx(found.compute_unit_us)
+    assert found.waves_per_simd == 8
+    assert found.device == load_device("mi300x").digest
+
+
+def test_sensitivity_is_ordered_and_matters(predict: Callable[..., TimePrediction]) -> None:
+    spreads = [entry.spread_us for entry in predict().sensitivity]
+    assert spreads == sorted(spreads, reverse=True)
+    assert spreads[-1] > 0
+
+
+def test_a_bandwidth_that_is_higher_is_not_slower(
+    device: Device, copy_kernel: Kernel, execution_of: Callable[..., Execution], traffic_of: Callable[..., Traffic]
+) -> None:
+    traffic, execution = traffic_of(copy_kernel, device, LARGE), execution_of(copy_kernel, LARGE)
+    for key in ("hbm.mixed_tb_s", "mall.mixed_tb_s", "l2.read_tb_s", "compute.clock_ghz"):
+        faster = device.with_value(key, 2 * device.quantities[key].value)
+        before = predict_time(copy_kernel, execution, traffic, device).predicted_us
+        assert predict_time(copy_kernel, execution, traffic, faster).predicted_us <= before
+
+
+def test_an_unknown_position_is_refused(predict: Callable[..., TimePrediction]) -> None:
+    with pytest.raises(ValueError, match="middle"):
+        predict(position="middle")
+
+
+def test_foreign_traffic_is_refused(
+    device: Device, copy_kernel: Kernel, execution_of: Callable[..., Execution], traffic_of: Callable[..., Traffic]
+) -> None:
+    traffic = replace(traffic_of(copy_kernel, device, 4), kernel="other")
+    with pytest.raises(ValueError, match="'other' given for 'by_hand'"):
+        predict_time(copy_kernel, execution_of(copy_kernel, 4), traffic, device)
