@@ -153,14 +153,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         error = 100 * (found.predicted_us / wanted - 1)
         errors.setdefault(kernel, []).append(abs(error))
         inside += found.low_us <= wanted <= found.high_us
-        print(
-            f"{kernel:16} {size:>12} {wanted:10.1f} {found.predicted_us:10.1f} {found.low_us:9.1f} {found.high_us:9.1f} "
-            f"{error:8.1f}  {found.bound}"
-        )
+        times = f"{wanted:10.1f} {found.predicted_us:10.1f} {found.low_us:9.1f} {found.high_us:9.1f}"
+        print(f"{kernel:16} {size:>12} {times} {error:8.1f}  {found.bound}")
     for kernel, values in errors.items():
-        print(
-            f"{kernel}: median {np.median(values):.1f} %, p90 {np.percentile(values, 90):.1f} %, worst {max(values):.1f} %"
-        )
+        median, p90 = np.median(values), np.percentile(values, 90)
+        print(f"{kernel}: median {median:.1f} %, p90 {p90:.1f} %, worst {max(values):.1f} %")
     count = sum(len(values) for values in errors.values())
     print(f"{inside} of {count} measured times lie inside the interval")
 
