@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.progress import Progress
 
 NARROW = 80
 UNKNOWN = "–"
@@ -49,33 +50,52 @@ def print_error(message: str, hint: str) -> None:
         sys.stderr.write(f"\nhint: {hint}\n")
 
 
+class Steps:
+    """Progress of a known number of steps; this one shows nothing."""
+
+    def start(self, name: str) -> None:
+        """Say which step starts now."""
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Clear the bar while something is printed on the same terminal."""
+        yield
+
+
+class _Bar(Steps):
+    """Steps as a bar."""
+
+    def __init__(self, bar: Progress, total: int) -> None:
+        self._bar = bar
+        self._task = bar.add_task("", total=total)
+        self._started = 0
+
+    def start(self, name: str) -> None:
+        self._bar.update(self._task, description=name, completed=self._started)
+        self._started += 1
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        self._bar.stop()
+        yield
+        self._bar.start()
+
+
 @contextmanager
-def progress(total: int) -> Iterator[Callable[[str], None]]:
+def progress(total: int) -> Iterator[Steps]:
     """A progress bar on stderr while the block runs, if stderr is a terminal.
 
     Args:
         total: Number of steps.
-
-    Yields:
-        A function to call with the name of each step before it starts.
     """
     if not sys.stderr.isatty():
-        yield lambda name: None
+        yield Steps()
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description:40}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bar = Progress(*columns, console=console(error=True), transient=True, redirect_stdout=False, redirect_stderr=False)
-    with bar:
-        task = bar.add_task("", total=total)
-        started = 0
-
-        def advance(name: str) -> None:
-            nonlocal started
-            bar.update(task, description=name, completed=started)
-            started += 1
-
-        yield advance
+    columns = (TextColumn("{task.description:32}"), BarColumn(20), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console(error=True), transient=True) as bar:
+        yield _Bar(bar, total)
 
 
 def significant(value: float | None, digits: int = 3) -> str:

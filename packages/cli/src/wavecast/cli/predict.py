@@ -76,14 +76,15 @@ def _predict_all(
 
     results: list[tuple[Row, ...]] = []
     failures: list[CliError] = []
-    with output.progress(sum(len(case.variants) for case in cases)) as advance:
+    with output.progress(sum(len(case.variants) for case in cases)) as steps:
         for case in cases:
             try:
-                rows = predict_case(case, advance=advance)
+                rows = predict_case(case, advance=steps.start)
             except CliError as error:
                 failures.append(error)
                 continue
             results.append(rows)
             if show is not None:
-                show(rows)
+                with steps.paused():
+                    show(rows)
     return results, failures

@@ -15,7 +15,10 @@ from wavecast.cli.facts import KernelFacts, count_instructions
 from wavecast.cli.rows import KernelRow
 
 if TYPE_CHECKING:
+    from wavecast.simulator.devices import Device
     from wavecast.simulator.program.kernel import Kernel
+    from wavecast.simulator.timing import TimePrediction
+    from wavecast.simulator.virtual import Launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +93,7 @@ def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -
     from wavecast.simulator.virtual import virtual_device
 
     with translated_errors():
-        with virtual_device(device, simulate=lambda *_, **__: None) as virtual:
+        with virtual_device(device, simulate=_compile_only) as virtual:
             function()
         codes = {launch.code_object.digest: launch.code_object for launch in virtual.launches}
         return [
@@ -102,6 +105,11 @@ def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -
             )
             for code in codes.values()
         ]
+
+
+def _compile_only(*_: object, **__: object) -> Any:
+    """Stands for the simulator where only the code objects of the launches are wanted."""
+    return None
 
 
 def _facts(parsed: Kernel, *, digest: str, toolchain: str | None, variant: str | None) -> KernelFacts:
@@ -160,45 +168,57 @@ def predict_run(function: Callable[[], object], *, device: str) -> Prediction:
         launches = list(virtual.launches)
     if not launches:
         raise CliError(f"nothing was launched on {device}", hint="run a function that launches Triton kernels")
-    # All launches but the first follow back to back: they do not pay for waking an idle queue.
-    waking_us = spec.launch.first_us - spec.launch.back_to_back_us
-    times = [launch.result.time for launch in launches]
-    saved_us = waking_us * (len(times) - 1)
+    times = _stream_times(launches, spec)
     return Prediction(
         arch=spec.arch,
         spec=spec.digest,
         triton=launches[0].code_object.toolchain.removeprefix("triton "),
-        kernels=_kernel_rows(launches),
-        time_us=sum(time.predicted_us for time in times) - saved_us,
-        low_us=sum(time.low_us for time in times) - saved_us,
-        high_us=sum(time.high_us for time in times) - saved_us,
+        kernels=_kernel_rows(launches, times),
+        time_us=sum(time.predicted_us for time in times),
+        low_us=sum(time.low_us for time in times),
+        high_us=sum(time.high_us for time in times),
     )
 
 
-def _kernel_rows(launches: Sequence[Any]) -> tuple[KernelRow, ...]:
+def _stream_times(launches: Sequence[Launch], device: Device) -> list[TimePrediction]:
+    """Times in one stream: the first launch finds an idle queue and pays for waking it, the others follow at once."""
+    from wavecast.simulator.timing import Position, predict_time
+
+    first = launches[0].result
+    woken = predict_time(first.kernel, first.execution, first.traffic, device, position=Position.FIRST)
+    return [woken, *(launch.result.time for launch in launches[1:])]
+
+
+def _kernel_rows(launches: Sequence[Launch], times: Sequence[TimePrediction]) -> tuple[KernelRow, ...]:
     """One row for each code object and grid, in the order of the first launch, times and bytes summed."""
-    groups: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
-    for launch in launches:
-        groups.setdefault((launch.code_object.digest, tuple(launch.grid)), []).append(launch)
+    groups: dict[tuple[str, tuple[int, ...]], list[tuple[Launch, TimePrediction]]] = {}
+    for launch, time in zip(launches, times, strict=True):
+        groups.setdefault((launch.code_object.digest, launch.grid), []).append((launch, time))
     return tuple(_kernel_row(members) for members in groups.values())
 
 
-def _kernel_row(launches: Sequence[Any]) -> KernelRow:
-    first = launches[0]
-    result = first.result
-    resources = result.kernel.resources
+def _kernel_row(members: Sequence[tuple[Launch, TimePrediction]]) -> KernelRow:
+    launch, time = members[0]
+    traffics = [member.result.traffic for member, _ in members]
+    resources = launch.result.kernel.resources
     return KernelRow(
-        name=first.kernel,
-        code_object=first.code_object.digest,
-        launches=len(launches),
-        grid=tuple(first.grid),
-        predicted_us=sum(launch.result.time.predicted_us for launch in launches),
-        predicted_low_us=sum(launch.result.time.low_us for launch in launches),
-        predicted_high_us=sum(launch.result.time.high_us for launch in launches),
-        bound=str(result.time.bound),
-        cause=result.time.cause,
+        name=launch.kernel,
+        code_object=launch.code_object.digest,
+        launches=len(members),
+        grid=launch.grid,
+        predicted_us=sum(item.predicted_us for _, item in members),
+        predicted_low_us=sum(item.low_us for _, item in members),
+        predicted_high_us=sum(item.high_us for _, item in members),
+        bound=str(time.bound),
+        cause=time.cause,
+        hbm_read_bytes=sum(traffic.hbm_read_bytes for traffic in traffics),
+        hbm_write_bytes=sum(traffic.hbm_write_bytes for traffic in traffics),
+        coalescing_efficiency=traffics[0].coalescing_efficiency,
+        fence_release=sum(traffic.release_fences for traffic in traffics),
+        fence_acquire=sum(traffic.acquire_fences for traffic in traffics),
         vgpr=resources.vgpr,
         sgpr=resources.sgpr,
         lds_bytes=resources.lds_bytes,
         spill_bytes=resources.scratch_bytes,
+        waves_per_simd=time.waves_per_simd,
     )
