@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -244,3 +246,13 @@ def test_numpy_arrays_can_be_launched_on(recorder: Recorder, tensors: tuple[Any,
         scale_kernel[(1,)](HostTensor(array), HostTensor(array[16:]), 1000, 2.5, BLOCK=256)
         base = device.memory.device_pointer(array.ctypes.data)
     assert recorder.calls[0]["arguments"][:2] == [base, base + 64]
+
+
+def test_torch_is_not_imported() -> None:
+    program = (
+        "import sys, wavecast.simulator.compile.triton\n"
+        "from wavecast.simulator.virtual import virtual_device\n"
+        "with virtual_device('mi300x'): pass\n"
+        "sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
