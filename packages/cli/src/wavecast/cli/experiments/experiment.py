@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from wavecast.cli.experiments.operators import call_by_position, find_variant
+
 Shape = Mapping[str, int]
 
 
@@ -45,7 +47,9 @@ class Experiment:
         remark: What else was published, or how a published headline differs from its source; empty if nothing.
         minimum_bytes: Shape to the bytes that any implementation must move: inputs once, outputs once.
         make_inputs: Shape to the operator's arguments; touches no memory beyond small index tensors.
-        run: Variant and arguments to the operator's result; imports torch and Triton when called, not before.
+        operator: Module of ``wavecast.kernels`` whose ``VARIANTS`` has the variants; imported when one is run, so that
+            the catalogue can be listed without torch.
+        call: Calls one of them with the inputs.
     """
 
     name: str
@@ -58,7 +62,12 @@ class Experiment:
     remark: str
     minimum_bytes: Callable[[Shape], int]
     make_inputs: Callable[[Shape], tuple[Any, ...]]
-    run: Callable[[str, tuple[Any, ...]], Any]
+    operator: str
+    call: Callable[[Callable[..., Any], tuple[Any, ...]], Any] = call_by_position
+
+    def run(self, variant: str, inputs: tuple[Any, ...]) -> Any:
+        """Run one variant on the inputs; the result is the operator's."""
+        return self.call(find_variant(self.operator, variant), inputs)
 
     @property
     def baseline(self) -> str:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.experiments.inputs import lazy_bf16
-from wavecast.cli.experiments.operators import run_variant
 
 # bf16 in, FP8 out; scale and inverse in fp32 for each expert and column.
 ELEMENT_BYTES, SCALE_BYTES = 2 + 1, 4 + 4
@@ -35,5 +33,5 @@ EXPERIMENT = Experiment(
     remark="the published 19 -> 7 ms of a forward pass has no primary source and covers more than this",
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
-    run=partial(run_variant, "wavecast.kernels.expert_weights"),
+    operator="wavecast.kernels.expert_weights",
 )

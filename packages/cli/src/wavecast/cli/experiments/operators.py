@@ -11,17 +11,16 @@ def find_variant(module: str, variant: str) -> Callable[..., Any]:
     """One variant of an operator.
 
     Args:
-        module: Package of the operator, ``wavecast.kernels.rowwise``; imported now, so that the catalogue can be
-            listed without torch.
+        module: Module that has them, ``wavecast.kernels.rowwise``.
         variant: Key of its ``VARIANTS``.
     """
     found: Callable[..., Any] = import_module(module).VARIANTS[variant]
     return found
 
 
-def run_variant(module: str, variant: str, inputs: tuple[Any, ...]) -> Any:
-    """Call one variant of an operator that takes all its inputs by position; arguments as ``find_variant``."""
-    return find_variant(module, variant)(*inputs)
+def call_by_position(operator: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
+    """Call an operator that takes all its inputs by position."""
+    return operator(*inputs)
 
 
 def last_path() -> str | None:

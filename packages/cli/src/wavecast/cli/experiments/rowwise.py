@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.experiments.inputs import lazy_bf16
-from wavecast.cli.experiments.operators import run_variant
 
 # bf16 in, FP8 out, and scale and inverse in fp32 for each row.
 ELEMENT_BYTES, ROW_BYTES = 2 + 1, 4 + 4
@@ -34,5 +32,5 @@ EXPERIMENT = Experiment(
     remark="",
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
-    run=partial(run_variant, "wavecast.kernels.rowwise"),
+    operator="wavecast.kernels.rowwise",
 )

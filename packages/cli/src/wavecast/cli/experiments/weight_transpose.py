@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Published, Shape
 from wavecast.cli.experiments.inputs import lazy_bf16
-from wavecast.cli.experiments.operators import run_variant
 
 # bf16 in, FP8 out; scale and inverse in fp32 for each expert and row of the result's reduction.
 ELEMENT_BYTES, SCALE_BYTES = 2 + 1, 4 + 4
@@ -40,5 +38,5 @@ EXPERIMENT = Experiment(
     remark="pytorch/ao#3945 made the atomics relaxed and gives no numbers, only pictures",
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
-    run=partial(run_variant, "wavecast.kernels.weight_transpose"),
+    operator="wavecast.kernels.weight_transpose",
 )

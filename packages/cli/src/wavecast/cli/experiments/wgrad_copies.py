@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.experiments.inputs import equal_group_ends, lazy_bf16
-from wavecast.cli.experiments.operators import find_variant
 
 # bf16 in, FP8 out; scale and inverse in fp32 for each group and column; an int32 end offset for each group.
 ELEMENT_BYTES, SCALE_BYTES, OFFSET_BYTES = 2 + 1, 4 + 4, 4
@@ -25,10 +25,10 @@ def make_inputs(shape: Shape) -> tuple[Any, ...]:
     return lazy_bf16(tokens, shape["n"]), lazy_bf16(tokens, shape["k"]), ends
 
 
-def run(variant: str, inputs: tuple[Any, ...]) -> Any:
+def call(operator: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
     """Quantize both operands."""
     grad_output, a, ends = inputs
-    return find_variant("wavecast.kernels.wgrad_copies", variant)(grad_output, a, offs=ends)
+    return operator(grad_output, a, offs=ends)
 
 
 EXPERIMENT = Experiment(
@@ -43,5 +43,6 @@ EXPERIMENT = Experiment(
     remark="pytorch/ao#3972 publishes 500 -> 2153 tokens/s end to end, with a change of tiles and of autotuning in it",
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
-    run=run,
+    operator="wavecast.kernels.wgrad_copies.baseline",
+    call=call,
 )
