@@ -1,0 +1,97 @@
+"""One launch through all stages: program, execution with the address trace, traffic, time."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from wavecast.simulator.compile.code_object import CodeObject
+from wavecast.simulator.devices import Device
+from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.execute.abi import ArgumentValue, Grid
+from wavecast.simulator.execute.engine import Engine
+from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.program.assembly import parse_assembly
+from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.timing import TimePrediction, predict_time
+from wavecast.simulator.traffic import BufferRange, Traffic, TrafficObserver, choose_workgroups
+
+# Kernels kept parsed and translated: more than any experiment launches.
+_KERNELS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchResult:
+    """What the stages say about one launch.
+
+    Attributes:
+        kernel: The parsed kernel, with its resources.
+        execution: Instruction counts of the workgroups that ran.
+        traffic: Bytes and requests at every level, scaled to the grid.
+        time: Predicted time of the launch on an idle device.
+    """
+
+    kernel: Kernel
+    execution: Execution
+    traffic: Traffic
+    time: TimePrediction
+
+
+def simulate_launch(
+    code_object: CodeObject,
+    *,
+    grid: Grid,
+    arguments: Sequence[ArgumentValue],
+    memory: AddressSpace,
+    device: Device,
+    workgroups: Literal["all", "sample"] = "all",
+) -> LaunchResult:
+    """Execute a launch and predict its traffic and time.
+
+    Args:
+        code_object: What the compiler emitted.
+        grid: Workgroups in x, y, z.
+        arguments: One value per explicit kernel argument; pointers as device addresses.
+        memory: Buffers the kernel may touch; results are written to them.
+        device: Where the launch would run.
+        workgroups: ``all`` runs the whole grid, so that results are complete; ``sample`` runs enough of a large grid
+            for time and traffic, and leaves the rest of the results as they were.
+
+    Raises:
+        LaunchError: The code object is for another architecture, or does not fit the device.
+        MemoryFaultError: A stray address.
+    """
+    if code_object.arch != device.arch:
+        raise LaunchError(
+            f"{code_object.name} was compiled for {code_object.arch}, and {device.name} is {device.arch}",
+            hint=f"compile it for {device.arch}",
+        )
+    kernel = parsed_kernel(code_object)
+    total = grid[0] * grid[1] * grid[2]
+    ids = choose_workgroups(total, device).workgroups if workgroups == "sample" else None
+    observer = TrafficObserver(
+        kernel,
+        device,
+        total_workgroups=total,
+        executed_workgroups=None if ids is None else len(ids),
+        buffers=[BufferRange(buffer.device, buffer.size, buffer.name) for buffer in memory.buffers],
+    )
+    execution = _engine().execute(
+        kernel, grid=grid, arguments=arguments, memory=memory, workgroups=ids, observer=observer
+    )
+    traffic = observer.result(execution)
+    return LaunchResult(kernel, execution, traffic, predict_time(kernel, execution, traffic, device))
+
+
+@functools.lru_cache(maxsize=_KERNELS)
+def parsed_kernel(code_object: CodeObject) -> Kernel:
+    """The kernel of a code object; the same object for the same code object, so that it is translated once."""
+    return parse_assembly(code_object.assembly, name=code_object.name, lds_bytes=code_object.lds_bytes)
+
+
+@functools.cache
+def _engine() -> Engine:
+    return Engine()
