@@ -41,7 +41,7 @@ class OperandForm(NamedTuple):
     """
 
     kind: str
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody calls on an operand
     negate: bool = False
     absolute: bool = False
     sign_extend: bool = False
