@@ -13,7 +13,7 @@ from wavecast.simulator.execute.engine import aligned_zeros
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context
 from wavecast.simulator.execute.library import HelperLibrary
 from wavecast.simulator.execute.memory import AddressSpace
-from wavecast.simulator.execute.trace import RECORD
+from wavecast.simulator.execute.trace import record_ring
 from wavecast.simulator.execute.translate import accumulation_row, translate
 from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.instruction import EXEC, MODE, SCC, VCC
@@ -124,13 +124,13 @@ class Machine:
         if lds is not None:
             local[: lds.nbytes] = lds.view(np.uint8).reshape(-1)
         private = np.zeros((LANES, SCRATCH_BYTES), dtype=np.uint8) if scratch is None else scratch.copy()
-        ring = np.zeros(len(kernel.instructions), dtype=RECORD)
+        ring = record_ring(max(len(kernel.instructions), 1024) + 1)
         buffers = (memory or AddressSpace()).table()
         context = np.zeros(Context.SIZE, dtype=np.int64)
         context[Context.LDS], context[Context.LDS_BYTES] = local.ctypes.data, local.nbytes
         context[Context.SCRATCH_BYTES] = SCRATCH_BYTES
         context[Context.BUFFERS], context[Context.BUFFER_COUNT] = buffers.ctypes.data, len(buffers)
-        context[Context.TRACE], context[Context.TRACE_CAPACITY] = ring.ctypes.data, len(ring) + 1
+        context[Context.TRACE], context[Context.TRACE_CAPACITY] = ring.ctypes.data, len(ring)
         waves = np.zeros((1, WaveState.SIZE), dtype=np.int64)
         progress = np.zeros(Progress.SIZE, dtype=np.int64)
         progress[Progress.STARTED] = 1

@@ -14,7 +14,7 @@ from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context, Fault
 from wavecast.simulator.execute.library import HelperLibrary
 from wavecast.simulator.execute.memory import AddressSpace
-from wavecast.simulator.execute.trace import RECORD, Observer
+from wavecast.simulator.execute.trace import Observer, record_ring
 from wavecast.simulator.execute.translate import Program, translate
 from wavecast.simulator.program.kernel import Kernel
 
@@ -137,7 +137,7 @@ class _Launch:
         self.transfers = np.zeros(len(kernel.instructions) + 1, dtype=np.int64)
         self.progress = np.zeros(Progress.SIZE, dtype=np.int64)
         self.executed_per_workgroup = np.zeros(len(self.workgroups), dtype=np.int64)
-        self.ring = np.zeros(_RING_RECORDS if self.traced else 1, dtype=RECORD)
+        self.ring = record_ring(_RING_RECORDS if self.traced else 1)
         self.buffers = self.memory.table()
         self.context = self._context()
         self.launch = np.array(
@@ -223,5 +223,5 @@ class _Launch:
     def _over_budget(self) -> InstructionBudgetError:
         return InstructionBudgetError(
             f"{self._where()}: more than {self.budget} instructions executed without an end",
-            hint="a loop that never ends, or a wave that waits for another workgroup; raise the budget if it is just long",
+            hint="an endless loop, or a wave that waits for another workgroup; raise the budget if it is just long",
         )

@@ -11,15 +11,26 @@ from typing import Protocol
 
 import numpy as np
 
+_LINE_BYTES = 64
+
+# ``instruction`` indexes Kernel.instructions, ``wave`` counts in the workgroup, ``workgroup`` is the linear id and
+# ``exec`` has the lanes that took part. ``address`` is each lane's byte address (device address, or LDS offset) and
+# garbage in lanes that are not in ``exec``; it starts a cache line, since writing it is most of what a trace costs.
 RECORD = np.dtype(
-    [
-        ("instruction", np.int32),  # index into Kernel.instructions
-        ("wave", np.int32),  # wave in the workgroup
-        ("workgroup", np.int64),  # linear workgroup id
-        ("exec", np.uint64),  # lanes that took part
-        ("address", np.uint64, (64,)),  # byte address of each lane: device address, or LDS offset; garbage if not in exec
-    ]
+    {
+        "names": ["instruction", "wave", "workgroup", "exec", "address"],
+        "formats": [np.int32, np.int32, np.int64, np.uint64, (np.uint64, (64,))],
+        "offsets": [0, 4, 8, 16, _LINE_BYTES],
+        "itemsize": _LINE_BYTES + 64 * 8,
+    }
 )
+
+
+def record_ring(count: int) -> np.ndarray:
+    """Zeroed records of dtype ``RECORD`` that start at cache lines."""
+    backing = np.zeros(count * RECORD.itemsize + _LINE_BYTES, dtype=np.uint8)
+    skip = -backing.ctypes.data % _LINE_BYTES
+    return backing[skip : skip + count * RECORD.itemsize].view(RECORD)
 
 
 class Observer(Protocol):

@@ -17,7 +17,7 @@ from wavecast.simulator.execute.emitter import I8, I16, I32, I64, POINTER, Emitt
 from wavecast.simulator.execute.layout import LANES
 
 # Lanes moved per turn of the loop that serves a full EXEC.
-_UNROLL = 8
+_UNROLL = 4
 
 
 @dataclass(frozen=True, slots=True)
