@@ -43,7 +43,7 @@ def apply(
     words = [_words(source, rows) for source in sources]
     out = np.dtype(result).itemsize // 4
     widths = {name: len(word) for name, word in zip("abc", words, strict=False)}
-    widths |= {"d": out} | {name: out for name in "tuvwxyz"[:temporaries]}
+    widths |= {"d": out} | dict.fromkeys("tuvwxyz"[:temporaries], out)
     batch = 250 // sum(widths.values())
     parts = []
     for start in range(0, rows, batch):
@@ -85,7 +85,7 @@ def _run(
                     vector[free + word] = words["abc".index(name)][word, row]
             elif name == "d":
                 results.append(range(free, free + width))
-                vector |= {register: np.full(LANES, old, dtype=np.uint32) for register in results[-1]}
+                vector |= dict.fromkeys(results[-1], np.full(LANES, old, dtype=np.uint32))
             free += width
         body.append(lines.format(**names))
     wave = machine.run("\n".join(body), arch=arch, vector=vector, scalar=scalar, mode=mode)

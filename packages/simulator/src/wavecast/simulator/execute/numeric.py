@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from llvmlite import ir
 
 from wavecast.simulator.execute.emitter import F16, F32, F64, I1, I16, I32, I64, Emitter, lanes_of
@@ -10,6 +12,7 @@ from wavecast.simulator.program.instruction import MODE
 # Bit of MODE that makes conversions to 8 bits and half-precision results saturate instead of overflowing.
 FP16_OVFL = 23
 _QUIET = {F16: 1 << 9, F32: 1 << 22, F64: 1 << 51}
+_SUFFIX = {F16: "f16", F32: "f32", F64: "f64"}
 _BITS: dict[ir.Type, ir.IntType] = {F16: I16, F32: I32, F64: I64}
 
 
@@ -42,14 +45,31 @@ def quieted(e: Emitter, value: ir.Value) -> ir.Value:
 def _is_signalling(e: Emitter, value: ir.Value) -> ir.Value:
     flags = value.type.count
     # Test 1 of llvm.is.fpclass is the signalling NaN; its suffix names the argument, not the result.
-    suffix = {F16: "f16", F32: "f32", F64: "f64"}[value.type.element]
-    return e.call(f"llvm.is.fpclass.v{flags}{suffix}", lanes_of(I1, flags), [value, I32(1)])
+    return e.call(f"llvm.is.fpclass.v{flags}{_SUFFIX[value.type.element]}", lanes_of(I1, flags), [value, I32(1)])
+
+
+def rarely(e: Emitter, where: ir.Value, usual: ir.Value, unusual: Callable[[], ir.Value]) -> ir.Value:
+    """``usual``, but ``unusual()`` in the lanes of ``where``; its code is skipped if there are none."""
+    before = e.b.block
+    flags = ir.IntType(where.type.count)
+    detour, after = e.b.append_basic_block("rare"), e.b.append_basic_block("usual")
+    e.b.cbranch(e.b.icmp_unsigned("!=", e.b.bitcast(where, flags), flags(0)), detour, after)
+    e.b.position_at_end(detour)
+    mended = e.select(where, unusual(), usual)
+    end = e.b.block
+    e.b.branch(after)
+    e.b.position_at_end(after)
+    result = e.b.phi(usual.type)
+    result.add_incoming(usual, before)
+    result.add_incoming(mended, end)
+    return result
 
 
 def _number_order(e: Emitter, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
     plain = e.intrinsic(name, a.type, [a, b])
-    first, second = _is_signalling(e, a), _is_signalling(e, b)
-    return e.select(e.b.or_(first, second), quieted(e, e.select(first, a, b)), plain)
+    first = _is_signalling(e, a)
+    either = first if a is b else e.b.or_(first, _is_signalling(e, b))
+    return rarely(e, either, plain, lambda: quieted(e, e.select(first, a, b)))
 
 
 def larger(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
@@ -62,8 +82,15 @@ def smaller(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
     return _number_order(e, "llvm.minimumnum", a, b)
 
 
+def larger_number(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+    """The larger of two numbers, -0 < +0; anything if one is NaN."""
+    name = f"llvm.maximumnum.v{a.type.count}{_SUFFIX[a.type.element]}"
+    function = e.module.globals.get(name) or ir.Function(e.module, ir.FunctionType(a.type, [a.type, a.type]), name=name)
+    return e.b.call(function, [a, b], fastmath=("nnan",))
+
+
 def to_half(e: Emitter, value: ir.Value) -> ir.Value:
-    """Single to half precision, nearest even; finite overflow gives the largest number under FP16_OVFL, else infinity."""
+    """Single to half, nearest even; finite overflow gives infinity, or the largest number under FP16_OVFL."""
     half = e.b.fptrunc(value, lanes_of(F16, value.type.count))
     return limit_half(e, half, [value])
 

@@ -50,12 +50,22 @@ def _(e: Emitter, a: ir.Value) -> ir.Value:
 
 
 def _saturated(e: Emitter, value: ir.Value, element: ir.IntType, *, signed: bool) -> ir.Value:
-    """Round towards zero; out of range gives the nearest integer there is, NaN 0."""
-    kind = "si" if signed else "ui"
-    source = {F32: "f32", F64: "f64"}[value.type.element]
-    count = value.type.count
-    name = f"llvm.fpto{kind}.sat.v{count}i{element.width}.v{count}{source}"
-    return e.call(name, lanes_of(element, count), [value])
+    """Round towards zero; out of range gives the nearest integer there is, NaN 0.
+
+    Written out, because LLVM's saturating conversion of a vector is several times slower.
+    """
+    target = lanes_of(element, value.type.count)
+    width = element.width - 1 if signed else element.width
+    plain = e.b.fptosi(value, target) if signed else e.b.fptoui(value, target)
+    above = e.b.fcmp_ordered(">=", value, e.like(value, 2.0**width))
+    result = e.select(above, e.constant(target, (1 << width) - 1), plain)
+    if not signed:
+        # Everything above -1 is cut to 0 or more; the rest, NaN too, is 0.
+        return e.select(e.b.fcmp_ordered(">", value, e.like(value, -1.0)), result, e.constant(target, 0))
+    result = e.select(
+        e.b.fcmp_ordered(">=", value, e.like(value, -(2.0**width))), result, e.constant(target, -(1 << width))
+    )
+    return e.select(is_nan(e, value), e.constant(target, 0), result)
 
 
 @vector("v_cvt_i32_f32", "i32", "f32")

@@ -16,6 +16,7 @@ from llvmlite import ir
 from wavecast.simulator.execute.emitter import F32, I32, Emitter
 from wavecast.simulator.execute.numeric import magnitude, raw_bits, saturating
 from wavecast.simulator.execute.registry import vector
+from wavecast.simulator.execute.small_float import decode_fp4, decode_fp8
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,27 +135,9 @@ def _signed(e: Emitter, value: ir.Value, code: ir.Value, format_: SmallFloat) ->
     return e.b.or_(code, sign)
 
 
-def widen(e: Emitter, code: ir.Value, format_: SmallFloat) -> ir.Value:
-    """Codes in i32 (bits above the format are ignored) to f32, exactly."""
-    body = e.b.and_(code, e.like(code, (1 << format_.sign) - 1))
-    up = e.b.shl(body, e.like(body, 23 - format_.fraction))
-    normal = e.b.add(up, e.like(up, (127 - format_.bias) << 23))
-    # A denormal is a fraction on top of the smallest normal number, less that number.
-    base = (128 - format_.bias) << 23
-    shifted = e.bitcast(e.b.or_(up, e.like(up, base)), F32)
-    denormal = raw_bits(e, e.b.fsub(shifted, e.bitcast(e.like(up, base), F32)))
-    result = e.select(e.b.icmp_unsigned("<", body, e.like(body, 1 << format_.fraction)), denormal, normal)
-    if format_ is not E2M1 and format_.negative_zero:
-        infinite, nan = e.like(result, 0x7F800000), e.like(result, 0x7FC00000)
-        result = e.select(e.b.icmp_unsigned(">", body, e.like(body, format_.largest)), nan, result)
-        if format_.infinite != format_.nan:
-            result = e.select(e.b.icmp_unsigned("==", body, e.like(body, format_.infinite)), infinite, result)
-    sign = e.b.shl(e.b.and_(code, e.like(code, 1 << format_.sign)), e.like(code, 31 - format_.sign))
-    result = e.b.or_(result, sign)
-    if not format_.negative_zero:
-        whole = e.b.and_(code, e.like(code, 0xFF))
-        result = e.select(e.b.icmp_unsigned("==", whole, e.like(code, 0x80)), e.like(result, 0x7FC00000), result)
-    return e.bitcast(result, F32)
+def widen(e: Emitter, code: ir.Value, name: str) -> ir.Value:
+    """Codes in i32 (bits above the format are ignored) to f32, exactly; ``name`` as in ``format_of``."""
+    return decode_fp4(e, code) if name == "fp4" else decode_fp8(e, code, name, arch=str(e.form.modifier("arch")))
 
 
 # ---- placing ---------------------------------------------------------------------------------------------------------
@@ -167,6 +150,7 @@ def field(e: Emitter, old: ir.Value, value: ir.Value, first: int, bits: int) -> 
 
 
 def joined(e: Emitter, low: ir.Value, high: ir.Value, bits: int) -> ir.Value:
+    """Two codes of ``bits`` bits side by side."""
     return e.b.or_(low, e.b.shl(high, e.like(high, bits)))
 
 
@@ -204,13 +188,12 @@ def _plain(name: str) -> None:
 
     @vector(f"v_cvt_f32_{name}", "f32", "b32", by_architecture=True)
     def _(e: Emitter, word: ir.Value) -> ir.Value:
-        return widen(e, word, format_of(e, name))
+        return widen(e, word, name)
 
     @vector(f"v_cvt_pk_f32_{name}", "b64", "b32", by_architecture=True)
     def _(e: Emitter, word: ir.Value) -> ir.Value:
-        format_ = format_of(e, name)
         part = source_part(e, word, 16)
-        return two_rows(e, widen(e, part, format_), widen(e, e.b.lshr(part, e.like(part, 8)), format_))
+        return two_rows(e, widen(e, part, name), widen(e, e.b.lshr(part, e.like(part, 8)), name))
 
 
 def two_rows(e: Emitter, low: ir.Value, high: ir.Value) -> ir.Value:

@@ -112,7 +112,7 @@ def _widening_pair(name: str, target: str) -> None:
     def emit(e: Emitter) -> None:
         part = source_part(e, e.read(1, "b32", modifiers=False), 2 * width)
         factor = _factor(e, _exponent(e, 2))
-        plain = [widen(e, code, format_of(e, name)) for code in (part, e.b.lshr(part, e.like(part, width)))]
+        plain = [widen(e, code, name) for code in (part, e.b.lshr(part, e.like(part, width)))]
         low, high = (e.b.fmul(value, factor) for value in plain)
         if target == "f32":
             e.write(0, "b64", two_rows(e, low, high))
@@ -133,7 +133,7 @@ def _half(e: Emitter, scaled: ir.Value, sources: list[ir.Value]) -> ir.Value:
 
 def _widening_one(name: str, target: str) -> None:
     def emit(e: Emitter) -> None:
-        value = widen(e, source_part(e, e.read(1, "b32", modifiers=False), 8), format_of(e, name))
+        value = widen(e, source_part(e, e.read(1, "b32", modifiers=False), 8), name)
         scaled = e.b.fmul(value, _factor(e, _exponent(e, 2)))
         if target == "f32":
             e.write(0, "f32", scaled)

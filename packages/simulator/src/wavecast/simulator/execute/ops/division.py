@@ -1,10 +1,11 @@
 """The three steps that make a correctly rounded division out of a reciprocal and fused multiply-adds.
 
 ``v_div_scale`` moves operands out of the way of overflow and denormals and notes in a mask that it did, ``v_div_fmas``
-undoes it after the last multiply-add, ``v_div_fixup`` puts in the special cases. Two points where the ISA text leaves
-room are settled by what the sequence must give: a quotient and a reciprocal that are both denormal scale the
-denominator down (up would overflow), and ``v_div_fmas`` rounds once, after scaling by 2**±64 (2**±128 in double
-precision), up if the third source is at least 2.
+undoes it after the last multiply-add, ``v_div_fixup`` puts in the special cases. Three points where the ISA text leaves
+room are settled by what the sequence must give. A quotient and a reciprocal that are both denormal scale the
+denominator down (up would overflow). ``v_div_fmas`` rounds once, after scaling by 2**±64 (2**±128 in double precision),
+up if the third source is at least 2. ``v_div_fixup`` takes an infinite or NaN quotient of ordinary operands, which is
+what the refinement makes of an overflow, for infinity.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from wavecast.simulator.execute.emitter import F32, F64, I1, I64, Emitter, lanes_of
-from wavecast.simulator.execute.numeric import is_nan, magnitude, quieted, raw_bits
+from wavecast.simulator.execute.numeric import is_nan, magnitude, quieted, rarely, raw_bits
 from wavecast.simulator.execute.registry import vector
 from wavecast.simulator.program.instruction import VCC
 
@@ -100,11 +101,11 @@ def _scaled_back_double(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value, power
     """(a * b + c) * power with one rounding.
 
     A result in the denormal range is rounded to its grid before it is scaled, which then is exact: ``c`` is split into
-    a multiple of the grid and a rest, and adding 1.5 * 2**52 grid steps makes the adder round there.
+    a multiple of the grid and a rest, and adding 2**52 grid steps, away from zero, makes the adder round there.
     """
     format_ = _FORMATS[F64]
     grid = 2.0 ** (1 - format_.bias - format_.fraction + format_.scale)
-    magic = e.like(c, 1.5 * 2.0**format_.fraction * grid)
+    magic = e.intrinsic("llvm.copysign", c.type, [e.like(c, 2.0**format_.fraction * grid), c])
     coarse = e.b.fsub(e.b.fadd(c, magic), magic)
     rest = e.intrinsic("llvm.fma", c.type, [a, b, e.b.fsub(c, coarse)])
     rounded = e.b.fsub(e.b.fadd(rest, e.b.fadd(coarse, magic)), magic)
@@ -116,12 +117,17 @@ def _scaled_back_double(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value, power
 @vector("v_div_fmas_f32", "f32", "f32 f32 f32")
 @vector("v_div_fmas_f64", "f64", "f64 f64 f64")
 def _(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    format_ = _FORMATS[a.type.element]
     scaled = e.b.bitcast(e.scalar_load(VCC, I64), lanes_of(I1))
+    plain = e.intrinsic("llvm.fma", a.type, [a, b, c])
+    return rarely(e, scaled, plain, lambda: _scaled_back(e, a, b, c))
+
+
+def _scaled_back(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    format_ = _FORMATS[a.type.element]
     upwards = e.b.fcmp_ordered(">=", magnitude(e, c), e.like(c, 2.0))
     power = e.select(upwards, e.like(c, 2.0**format_.scale), e.like(c, 2.0**-format_.scale))
     scale_back = _scaled_back_single if a.type.element == F32 else _scaled_back_double
-    return e.select(scaled, scale_back(e, a, b, c, power), e.intrinsic("llvm.fma", a.type, [a, b, c]))
+    return scale_back(e, a, b, c, power)
 
 
 @vector("v_div_fixup_f32", "f32", "f32 f32 f32")
@@ -140,6 +146,7 @@ def _fixed_up(e: Emitter, quotient: ir.Value, denominator: ir.Value, numerator: 
     zero_below, zero_above = _equals(e, below, 0.0), _equals(e, above, 0.0)
     inf_below, inf_above = _equals(e, below, float("inf")), _equals(e, above, float("inf"))
     size = magnitude(e, quotient)
+    size = e.select(is_nan(e, size), infinity, size)
     size = e.select(b.or_(inf_below, zero_above), e.like(size, 0.0), size)
     size = e.select(b.or_(zero_below, inf_above), infinity, size)
     signs = b.xor(raw_bits(e, denominator), raw_bits(e, numerator))

@@ -57,15 +57,20 @@ def square_root(e: Emitter, value: ir.Value) -> ir.Value:
 
 def reciprocal_root(e: Emitter, value: ir.Value) -> ir.Value:
     """1 / sqrt(value); a correction by the two residuals takes the error below 0.51 units in the last place."""
-    root = square_root(e, value)
+    # The residuals of tiny arguments would be denormal.
+    power = 256 if value.type.element == F64 else 32
+    tiny = e.b.fcmp_ordered("<", value, e.like(value, 2.0 ** (-2 * power)))
+    scaled = e.select(tiny, e.b.fmul(value, e.like(value, 2.0 ** (2 * power))), value)
+    root = square_root(e, scaled)
     first = reciprocal(e, root)
     minus = e.b.fneg(root)
-    residual = e.intrinsic("llvm.fma", value.type, [minus, root, value])
+    residual = e.intrinsic("llvm.fma", value.type, [minus, root, scaled])
     quotient_residual = e.intrinsic("llvm.fma", value.type, [minus, first, e.like(value, 1.0)])
     half = e.b.fmul(e.b.fmul(residual, first), e.b.fmul(first, e.like(value, -0.5)))
     better = e.intrinsic("llvm.fma", value.type, [e.b.fadd(quotient_residual, half), first, first])
     # 0 and infinity have no residual.
-    return e.select(is_nan(e, better), first, better)
+    result = e.select(is_nan(e, better), first, better)
+    return e.select(tiny, e.b.fmul(result, e.like(value, 2.0**power)), result)
 
 
 def exponential(e: Emitter, value: ir.Value) -> ir.Value:

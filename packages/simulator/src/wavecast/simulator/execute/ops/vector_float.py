@@ -9,9 +9,11 @@ from wavecast.simulator.execute.numeric import (
     fma_half,
     is_nan,
     larger,
+    larger_number,
     limit_half,
     magnitude,
     power_of_two,
+    rarely,
     raw_bits,
     smaller,
     to_half,
@@ -102,14 +104,11 @@ def _(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
 def _(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """The middle one; if any is NaN, the smallest of the numbers (so a clamp turns NaN into its lower bound)."""
 
-    def top(x: ir.Value, y: ir.Value) -> ir.Value:
-        return e.intrinsic("llvm.maximumnum", x.type, [x, y])
-
-    most = top(top(a, b), c)
-    rest = e.select(e.b.fcmp_ordered("==", most, b), top(a, c), top(a, b))
-    middle = e.select(e.b.fcmp_ordered("==", most, a), top(b, c), rest)
+    most = larger_number(e, larger_number(e, a, b), c)
+    rest = e.select(e.b.fcmp_ordered("==", most, b), larger_number(e, a, c), larger_number(e, a, b))
+    middle = e.select(e.b.fcmp_ordered("==", most, a), larger_number(e, b, c), rest)
     unordered = e.b.or_(is_nan(e, a, b), is_nan(e, c))
-    return e.select(unordered, smaller(e, smaller(e, a, b), c), middle)
+    return rarely(e, unordered, middle, lambda: smaller(e, smaller(e, a, b), c))
 
 
 @vector("v_maximum3_f32", "f32", "f32 f32 f32")
@@ -151,7 +150,11 @@ for _opcode, _intrinsic in (
 @vector("v_fract_f64", "f64", "f64")
 @vector("v_fract_f16", "f16", "f16")
 def _(e: Emitter, a: ir.Value) -> ir.Value:
-    return e.b.fsub(a, rounded(e, "llvm.floor", a))
+    """Always below 1, also where the difference would round up to it (compilers rely on that)."""
+    difference = e.b.fsub(a, rounded(e, "llvm.floor", a))
+    precision = {F16: 11, F32: 24, F64: 53}[a.type.element]
+    limit = e.like(a, 1.0 - 2.0**-precision)
+    return e.select(e.b.fcmp_ordered(">", difference, limit), limit, difference)
 
 
 # ---- exponents ------------------------------------------------------------------------------------------------------
@@ -195,7 +198,7 @@ def _(e: Emitter, a: ir.Value, exponent: ir.Value) -> ir.Value:
 
 
 def _parts(e: Emitter, value: ir.Value) -> tuple[ir.Value, ir.Value, ir.Value]:
-    """Mantissa in ±[0.5, 1), exponent (integers of the float's width), and where the value is neither 0, Inf nor NaN."""
+    """Mantissa in ±[0.5, 1), exponent (integers of the float's width), and where the value is not 0, Inf or NaN."""
     element = value.type.element
     width, fraction = (64, 52) if element == F64 else (32, 23)
     bias = (1 << (width - fraction - 2)) - 1
