@@ -7,6 +7,7 @@ import pytest
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.caches import ATOMIC, EVENT, LEVELS, READ, WRITE, CacheState, Flow, Level, set_of
+from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped
 from wavecast.simulator.traffic.reference import LruSets, miss_count
 
@@ -119,30 +120,46 @@ def test_atomics_pass_by_the_l2(device: Device) -> None:
     assert levels[Level.MALL_HITS] == 9
 
 
-def test_channel_imbalance_sees_a_power_of_two_stride(device: Device) -> None:
-    per_line = np.arange(8192, dtype=np.uint64)
-    even, hot = CacheState(device, 1, 1.0, 1.0), CacheState(device, 1, 1.0, 1.0)
-    run(even, stream(per_line * np.uint64(2), WRITE))  # every 256 bytes: the channels in turn
-    run(hot, stream(per_line * np.uint64(256), WRITE))  # every 32,768 bytes: one channel
-    for state, factor in ((even, 1.0), (hot, 16.0)):
-        state.drain()
-        hottest, total = state.totals[Flow.HOTTEST_CHANNEL], state.totals[Flow.CHANNEL_REQUESTS]
-        assert total == 8192
-        assert hottest * 16 / total == pytest.approx(factor)
+@pytest.mark.parametrize(("stride_lines", "factor"), [(2, 1.0), (256, 16.0), (64, 16.0), (8, 4.0)])
+def test_channel_imbalance_sees_a_power_of_two_stride(device: Device, stride_lines: int, factor: float) -> None:
+    """Strides of 256 bytes use the channels in turn; of 32,768 and of 8,192 bytes one; of 1,024 bytes four."""
+    load = ChannelLoad(device)
+    lines = np.arange(8192) * stride_lines
+    np.add.at(load.counts, (0, np.arange(8192) // 64, lines // load.lines_per_interleave % 16), 1)
+    load.close()
+    assert load.total == 8192
+    assert load.imbalance == pytest.approx(factor)
+    load.close()
+    assert load.total == 8192
+
+
+def test_channel_imbalance_of_nothing_is_one(device: Device) -> None:
+    assert ChannelLoad(device).imbalance == 1.0
 
 
 def test_footprint_scales_private_lines_only() -> None:
     unique = UniqueLines()
-    shared, own = np.array([1, 2], np.uint64), np.array([10, 10, 11], np.uint64)
-    masks = np.array([1, 2, 3], np.uint64)
-    keys, low, none = np.concatenate([shared, own]), np.concatenate([masks[:2], masks]), np.zeros(5, np.uint64)
-    unique.add(keys, low, none, clusters=np.zeros(5, np.int64))
-    unique.add(own, masks, none[:3], clusters=np.zeros(3, np.int64))
-    unique.add(shared, masks[:2], none[:2], clusters=np.ones(2, np.int64))
-    lines = unique.merged()
-    assert lines.keys.tolist() == [1, 2, 10, 11]
-    assert lines.touched_bytes.tolist() == [1, 1, 2, 2]
-    assert lines.scaled(10.0) == 2 + 2 * 10
-    assert capped(lines, 10.0, (), line_bytes=128) == 2 + 4 * 10
-    bounded = capped(lines, 10.0, (BufferRange(10 * 128 + 120, 30),), line_bytes=128)
-    assert bounded == 2 + 30
+    first = np.concatenate(
+        [
+            stream(np.array([1, 2], np.uint64), READ, low=1, high=0),
+            stream(np.array([10, 10, 11], np.uint64), READ, low=3, high=0, xcd=1),
+            stream(np.array([10], np.uint64), READ, low=1, high=0, xcd=2),
+            stream(np.array([99], np.uint64), WRITE),
+        ]
+    )
+    unique.add(first, (READ,), clusters=np.zeros(1, np.int64))
+    unique.add(first[:2], (READ,), clusters=np.ones(1, np.int64))
+    found = unique.merged()
+    assert found.lines.tolist() == [1, 2, 10, 11]
+    assert found.touched_bytes.tolist() == [1, 1, 2, 2]
+    assert found.xcds.tolist() == [1, 1, 2, 1]
+    assert found.scaled(10.0) == 2 + 2 * 10
+    assert capped(found, 10.0, (), line_bytes=128) == 2 + 4 * 10
+    assert capped(found, 10.0, (BufferRange(10 * 128 + 120, 30),), line_bytes=128) == 2 + 30
+
+
+def test_footprint_grows_beyond_its_first_table() -> None:
+    unique = UniqueLines()
+    lines = np.random.default_rng(1).permutation(700_000).astype(np.uint64)
+    unique.add(stream(lines, WRITE), (WRITE, ATOMIC), clusters=np.zeros(1, np.int64))
+    assert (unique.merged().lines == np.arange(700_000)).all()

@@ -19,8 +19,9 @@ ALL = (1 << 64) - 1
 def walk(address: np.ndarray, width: int, exec_mask: int = ALL) -> tuple[int, int, int, int, dict[int, int]]:
     lines, masks = np.zeros(MAX_LINES, np.uint64), np.zeros((MAX_LINES, 2), np.uint64)
     weights = np.zeros(MAX_LINES, np.int64)
-    count = touch_lines(address.astype(np.uint64), np.uint64(exec_mask), width, lines, masks)
-    result = walk_quads(address.astype(np.uint64), np.uint64(exec_mask), width, lines, count, weights)
+    table, segments = np.zeros((2, 256), np.int64), np.zeros(16, np.uint64)
+    count = touch_lines(address.astype(np.uint64), np.uint64(exec_mask), width, lines, masks, table)
+    result = walk_quads(address.astype(np.uint64), np.uint64(exec_mask), width, lines, count, table, weights, segments)
     return (*result, {int(lines[i]): int(weights[i]) for i in range(count) if weights[i]})
 
 
@@ -67,10 +68,11 @@ def patterns() -> list[tuple[str, np.ndarray]]:
 @pytest.mark.parametrize("width", [1, 2, 4, 8, 12, 16])
 @pytest.mark.parametrize("exec_mask", [ALL, 0x0123456789ABCDEF, 1 << 63, 0xF0F0, (1 << 33) - 1])
 def test_compiled_loops_equal_the_plain_ones(width: int, exec_mask: int) -> None:
+    table = np.zeros((2, 256), np.int64)  # shared by all patterns: what one leaves must not disturb the next
     for name, address in patterns():
         plain = [int(value) for value in address]
         lines, masks = np.zeros(MAX_LINES, np.uint64), np.zeros((MAX_LINES, 2), np.uint64)
-        count = touch_lines(address.astype(np.uint64), np.uint64(exec_mask), width, lines, masks)
+        count = touch_lines(address.astype(np.uint64), np.uint64(exec_mask), width, lines, masks, table)
         touched = reference.touched_bytes(plain, exec_mask, width)
         assert [int(line) for line in lines[:count]] == list(touched), name
         for position, wanted in enumerate(touched.values()):
@@ -90,6 +92,8 @@ def lds(address: np.ndarray, arch: str, access: MemoryAccess, exec_mask: int = A
         phases.phase_of_lane,
         phases.banks,
         serial,
+        np.zeros(256, np.uint64),
+        np.zeros(64, np.int64),
     )
 
 

@@ -21,8 +21,6 @@ from numba import njit
 from wavecast.simulator.devices import Device
 
 READ, WRITE, ATOMIC = 0, 1, 2
-# Requests of one XCD over which the hottest channel is compared with the mean: about as many as are in flight.
-CHANNEL_WINDOW = 4096
 _WAYS = 16
 _EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
@@ -61,8 +59,6 @@ class Flow(IntEnum):
     FABRIC_WRITE_BYTES = 2
     HBM_READS = 3  # lines
     HBM_WRITE_BYTES = 4
-    HOTTEST_CHANNEL = 5  # requests at the hottest channel, summed over windows
-    CHANNEL_REQUESTS = 6  # requests in those windows
 
 
 @dataclass
@@ -87,7 +83,6 @@ class CacheState:
     mall_tags: np.ndarray = field(init=False)
     mall_used: np.ndarray = field(init=False)
     mall_dirty: np.ndarray = field(init=False)
-    channels: np.ndarray = field(init=False)
     totals: np.ndarray = field(init=False)
     clock: np.ndarray = field(init=False)
 
@@ -102,7 +97,6 @@ class CacheState:
         self.mall_tags = np.full((1, sets, _WAYS), _EMPTY, dtype=np.uint64)
         self.mall_used = np.zeros(self.mall_tags.shape, dtype=np.int64)
         self.mall_dirty = np.zeros(self.mall_tags.shape, dtype=np.uint8)
-        self.channels = np.zeros((xcds, self.device.l2.channels_per_xcd), dtype=np.int64)
         self.totals = np.zeros(len(Flow), dtype=np.int64)
         self.clock = np.zeros(1, dtype=np.int64)
 
@@ -143,8 +137,6 @@ class CacheState:
             self.mall_tags,
             self.mall_used,
             self.mall_dirty,
-            self.channels,
-            self.device.l2.interleave_bytes // self.device.l2.line_bytes,
             levels,
             self.totals,
             self.clock,
@@ -153,7 +145,6 @@ class CacheState:
     def drain(self) -> None:
         """Write back what is dirty at the end of the launch: L2 to the fabric, then the memory-side cache to HBM."""
         _drain(self.l2_tags, self.l2_masks, self.mall_tags, self.mall_used, self.mall_dirty, self.totals, self.clock)
-        _close_window(self.channels, self.totals)
 
 
 def _scaled_sets(capacity: int, line: int, ways: int, fraction: float) -> int:
@@ -249,25 +240,6 @@ def _write_back(
 
 
 @njit(cache=True)
-def _close_window(channels: np.ndarray, totals: np.ndarray) -> Any:
-    for xcd in range(channels.shape[0]):
-        total = channels[xcd].sum()
-        if total:
-            totals[Flow.HOTTEST_CHANNEL] += channels[xcd].max()
-            totals[Flow.CHANNEL_REQUESTS] += total
-            channels[xcd] = 0
-
-
-@njit(cache=True)
-def _count_channel(channels: np.ndarray, xcd: Any, channel: Any, requests: Any, totals: np.ndarray) -> Any:
-    channels[xcd, channel] += requests
-    if channels[xcd].sum() >= CHANNEL_WINDOW:
-        totals[Flow.HOTTEST_CHANNEL] += channels[xcd].max()
-        totals[Flow.CHANNEL_REQUESTS] += channels[xcd].sum()
-        channels[xcd] = 0
-
-
-@njit(cache=True)
 def _run(
     events: np.ndarray,
     order: np.ndarray,
@@ -280,8 +252,6 @@ def _run(
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
-    channels: np.ndarray,
-    lines_per_interleave: Any,
     levels: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
@@ -300,8 +270,6 @@ def _run(
                 continue
             tags[way] = line
         levels[instruction, Level.L2_REQUESTS] += event["requests"]
-        channel = int((line // np.uint64(lines_per_interleave)) % np.uint64(channels.shape[1]))
-        _count_channel(channels, xcd, channel, event["requests"], totals)
         if kind == ATOMIC:
             hit = _touch_mall(
                 mall_tags, mall_used, mall_dirty, line, _sectors(event["low"], event["high"]), totals, now

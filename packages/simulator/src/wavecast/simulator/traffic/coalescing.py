@@ -26,6 +26,7 @@ MAX_LINES = 128
 _LANES = 64
 _SEGMENT_BYTES = 64
 _QUADS_PER_CYCLE = 4
+_SLOTS = 256
 
 
 class Count(IntEnum):
@@ -49,34 +50,42 @@ COUNTS = len(Count)
 
 
 @njit(cache=True)
-def _line_index(lines: np.ndarray, count: Any, line: Any) -> Any:
-    """Position of ``line`` in the first ``count`` entries, or ``count``. Newest first: lanes mostly repeat it."""
-    for back in range(count):
-        position = count - 1 - back
-        if lines[position] == line:
+def _position(values: np.ndarray, count: Any, value: Any) -> Any:
+    """Position of ``value`` in the first ``count`` entries, or ``count``; for a handful of entries."""
+    for position in range(count):
+        if values[position] == value:
             return position
     return count
 
 
 @njit(cache=True)
-def _set_bytes(masks: np.ndarray, position: Any, first: Any, width: Any) -> Any:
-    for byte in range(first, first + width):
-        if byte < 64:
-            masks[position, 0] |= np.uint64(1) << np.uint64(byte)
-        else:
-            masks[position, 1] |= np.uint64(1) << np.uint64(byte - 64)
+def _find_slot(table: np.ndarray, lines: np.ndarray, count: Any, line: Any) -> Any:
+    """Slot of ``table`` that points to ``line``, or the free one where it belongs.
+
+    An entry of this record points below ``count`` to a line whose second-row entry points back to the slot; whatever
+    earlier records left does not, so the table needs no clearing.
+    """
+    slot = np.int64((line * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(56))
+    while True:
+        position = table[0, slot]
+        if position >= count or table[1, position] != slot or lines[position] == line:
+            return slot
+        slot = (slot + 1) & (_SLOTS - 1)
 
 
 @njit(cache=True)
-def touch_lines(address: np.ndarray, exec_mask: Any, width: Any, lines: np.ndarray, masks: np.ndarray) -> Any:
+def touch_lines(
+    address: np.ndarray, exec_mask: Any, width: Any, lines: np.ndarray, masks: np.ndarray, table: np.ndarray
+) -> Any:
     """Distinct 128-byte lines of a record and the bytes touched in each.
 
     Args:
         address: uint64[64].
         exec_mask: uint64, lanes that take part.
-        width: Bytes a lane touches.
+        width: Bytes a lane touches, at most 16.
         lines: uint64[MAX_LINES], filled with line numbers in order of first touch.
         masks: uint64[MAX_LINES, 2], filled with a bit a byte.
+        table: int64[2, 256], scratch that finds a line among ``lines``; its contents do not matter.
 
     Returns:
         Number of lines.
@@ -91,45 +100,62 @@ def touch_lines(address: np.ndarray, exec_mask: Any, width: Any, lines: np.ndarr
             line = start >> np.uint64(LINE_SHIFT)
             first = int(start & np.uint64(127))
             take = min(left, 128 - first)
-            position = _line_index(lines, count, line)
-            if position == count:
+            slot = _find_slot(table, lines, count, line)
+            position = table[0, slot]
+            if position >= count or table[1, position] != slot:
+                position = count
+                table[0, slot] = count
+                table[1, count] = slot
                 lines[count] = line
                 masks[count, 0] = np.uint64(0)
                 masks[count, 1] = np.uint64(0)
                 count += 1
-            _set_bytes(masks, position, first, take)
+            bits = (np.uint64(1) << np.uint64(take)) - np.uint64(1)
+            if first < 64:
+                masks[position, 0] |= bits << np.uint64(first)
+                if first + take > 64:
+                    masks[position, 1] |= bits >> np.uint64(64 - first)
+            else:
+                masks[position, 1] |= bits << np.uint64(first - 64)
             start += np.uint64(take)
             left -= take
     return count
 
 
 @njit(cache=True)
-def _quad_shape(address: np.ndarray, active: np.ndarray, quad: Any, width: Any, segments: np.ndarray) -> Any:
-    """Segments, cycles and shape (0 scattered, 1 contiguous, 2 uniform) of a quad with an active lane."""
-    count = 0
-    columns = np.zeros(4, dtype=np.int64)
-    seen = np.zeros(4, dtype=np.uint64)
-    seen_count = 0
+def _quad_shape(address: np.ndarray, exec_mask: Any, quad: Any, width: Any, segments: np.ndarray) -> Any:
+    """Segments, cycles and shape (0 scattered, 1 contiguous, 2 uniform) of a quad with an active lane.
+
+    ``segments[:8]`` is filled; the rest is scratch for the dwords seen.
+    """
+    count, seen = 0, 0
+    columns_0, columns_1, columns_2, columns_3 = 0, 0, 0, 0
     contiguous, uniform = True, True
     first_lane = -1
     for lane in range(4 * quad, 4 * quad + 4):
-        if not active[lane]:
+        if not (exec_mask >> np.uint64(lane)) & np.uint64(1):
             continue
+        place = address[lane]
         if first_lane < 0:
             first_lane = lane
-        delta = address[lane] - address[first_lane]
+        delta = place - address[first_lane]
         contiguous &= delta == np.uint64(width * (lane - first_lane))
         uniform &= delta == np.uint64(0)
-        for segment in (address[lane] >> np.uint64(6), (address[lane] + np.uint64(width - 1)) >> np.uint64(6)):
-            if _line_index(segments, count, segment) == count:
+        for end in range(2):
+            segment = (place + np.uint64(end * (width - 1))) >> np.uint64(SEGMENT_SHIFT)
+            if _position(segments, count, segment) == count:
                 segments[count] = segment
                 count += 1
-        dword = address[lane] >> np.uint64(2)
-        if width <= 4 and _line_index(seen, seen_count, dword) == seen_count:
-            seen[seen_count] = dword
-            seen_count += 1
-            columns[int(dword & np.uint64(3))] += 1
-    clk = max(count, columns.max())
+        dword = place >> np.uint64(2)
+        if width <= 4 and _position(segments[8:], seen, dword) == seen:
+            segments[8 + seen] = dword
+            seen += 1
+            column = int(dword & np.uint64(3))
+            columns_0 += column == 0
+            columns_1 += column == 1
+            columns_2 += column == 2
+            columns_3 += column == 3
+    clk = max(count, columns_0, columns_1, columns_2, columns_3)
     shape = 0
     if count == 1:
         shape = 2 if uniform else 1 if contiguous else 0
@@ -138,7 +164,14 @@ def _quad_shape(address: np.ndarray, active: np.ndarray, quad: Any, width: Any, 
 
 @njit(cache=True)
 def walk_quads(
-    address: np.ndarray, exec_mask: Any, width: Any, lines: np.ndarray, line_count: Any, weights: np.ndarray
+    address: np.ndarray,
+    exec_mask: Any,
+    width: Any,
+    lines: np.ndarray,
+    line_count: Any,
+    table: np.ndarray,
+    weights: np.ndarray,
+    segments: np.ndarray,
 ) -> Any:
     """Address cycles and write requests of a record.
 
@@ -148,27 +181,24 @@ def walk_quads(
         width: Bytes a lane touches.
         lines: Line numbers from ``touch_lines``.
         line_count: Their number.
+        table: What ``touch_lines`` left in its table.
         weights: int64[MAX_LINES], filled with the requests that go to each line.
+        segments: uint64[16], scratch.
 
     Returns:
         (cycles without merging, cycles with merging, requests, partial requests).
     """
-    active = np.zeros(_LANES, dtype=np.bool_)
-    for lane in range(_LANES):
-        active[lane] = (exec_mask >> np.uint64(lane)) & np.uint64(1) != 0
     weights[:line_count] = 0
-    segments = np.zeros(8, dtype=np.uint64)
     quad_clk, run_clk, requests, partial = 0, 0, 0, 0
     shape_before, segment_before, origin_before, run_quads, run_bytes = 0, np.uint64(0), np.uint64(0), 0, 0
     for quad in range(_LANES // 4):
-        lanes = (
-            int(active[4 * quad]) + int(active[4 * quad + 1]) + int(active[4 * quad + 2]) + int(active[4 * quad + 3])
-        )
+        bits = int((exec_mask >> np.uint64(4 * quad)) & np.uint64(15))
+        lanes = (bits & 1) + (bits >> 1 & 1) + (bits >> 2 & 1) + (bits >> 3)
         if lanes == 0:
             partial += _ends_partial(shape_before, run_bytes)
             shape_before = 0
             continue
-        count, clk, shape, first_lane = _quad_shape(address, active, quad, width, segments)
+        count, clk, shape, first_lane = _quad_shape(address, exec_mask, quad, width, segments)
         quad_clk += clk
         origin = address[first_lane] - (np.uint64(width * first_lane) if shape == 1 else np.uint64(0))
         new_bytes = width if shape == 2 else width * lanes
@@ -181,7 +211,8 @@ def walk_quads(
         run_clk += clk
         requests += count
         for index in range(count):
-            weights[_line_index(lines, line_count, segments[index] >> np.uint64(1))] += 1
+            slot = _find_slot(table, lines, line_count, segments[index] >> np.uint64(1))
+            weights[table[0, slot]] += 1
         shape_before, segment_before, origin_before, run_quads, run_bytes = shape, segments[0], origin, 1, new_bytes
         if shape == 0:
             partial += count
@@ -196,7 +227,15 @@ def _ends_partial(shape: Any, run_bytes: Any) -> Any:
 
 @njit(cache=True)
 def lds_cycles(
-    address: np.ndarray, exec_mask: Any, width: Any, offset: Any, phase_of_lane: np.ndarray, banks: Any, serial: Any
+    address: np.ndarray,
+    exec_mask: Any,
+    width: Any,
+    offset: Any,
+    phase_of_lane: np.ndarray,
+    banks: Any,
+    serial: Any,
+    dwords: np.ndarray,
+    load: np.ndarray,
 ) -> Any:
     """LDS cycles of one piece of an access.
 
@@ -208,16 +247,17 @@ def lds_cycles(
         phase_of_lane: int64[64].
         banks: Number of banks.
         serial: Whether lanes on one dword queue too (atomics) instead of sharing it.
+        dwords: uint64[256], scratch.
+        load: int64[64], scratch.
 
     Returns:
         (cycles, cycles that an access without conflicts would take).
     """
     cycles, free = 0, 0
-    dwords = np.zeros(4 * _LANES, dtype=np.uint64)
-    load = np.zeros(banks, dtype=np.int64)
     for phase in range(phase_of_lane.max() + 1):
         count = 0
-        load[:] = 0
+        load[:banks] = 0
+        longest = 0
         for lane in range(_LANES):
             if phase_of_lane[lane] != phase or not (exec_mask >> np.uint64(lane)) & np.uint64(1):
                 continue
@@ -226,11 +266,13 @@ def lds_cycles(
             last = (start + np.uint64(width - 1)) >> np.uint64(2)
             for step in range(int(last - first) + 1):
                 dword = first + np.uint64(step)
-                if serial or _line_index(dwords, count, dword) == count:
+                if serial or _position(dwords, count, dword) == count:
                     dwords[count] = dword
                     count += 1
-                    load[int(dword % np.uint64(banks))] += 1
+                    bank = int(dword % np.uint64(banks))
+                    load[bank] += 1
+                    longest = max(longest, load[bank])
         if count:
-            cycles += load.max()
+            cycles += longest
             free += 1
     return cycles, free

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numba import njit
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,55 +25,65 @@ class BufferRange:
     name: str = ""
 
 
+LINE = np.dtype(
+    [
+        ("line", np.uint64),
+        ("low", np.uint64),  # bytes 0 to 63 touched
+        ("high", np.uint64),  # bytes 64 to 127 touched
+        ("cluster", np.int32),  # cluster of workgroups that touched it first, plus one; 0 marks a free entry
+        ("shared", np.bool_),  # whether another cluster touched it too
+        ("xcds", np.uint16),  # a bit for every XCD that touched it
+    ]
+)
+_CHUNK = 1 << 16
+
+
 @dataclass
 class UniqueLines:
-    """Keys (line numbers, or lines of one XCD) with the bytes touched, gathered cluster by cluster."""
+    """A hash table of the lines touched, with open addressing; filled batch by batch."""
 
-    _keys: list[np.ndarray] = field(default_factory=list)
-    _bytes: list[np.ndarray] = field(default_factory=list)
-    _clusters: list[np.ndarray] = field(default_factory=list)
+    _table: np.ndarray = field(default_factory=lambda: np.zeros(1 << 18, dtype=LINE))
+    _count: int = 0
 
-    def add(self, keys: np.ndarray, low: np.ndarray, high: np.ndarray, *, clusters: np.ndarray) -> None:
-        """Add accesses: uint64 keys, byte masks of the two halves of the line, int64 cluster of the workgroup."""
-        if not len(keys):
-            return
-        order = np.lexsort((clusters, keys))
-        keys, clusters = keys[order], clusters[order]
-        new = (keys[1:] != keys[:-1]) | (clusters[1:] != clusters[:-1])
-        starts = np.flatnonzero(np.concatenate([[True], new]))
-        touched = np.bitwise_count(np.bitwise_or.reduceat(low[order], starts)).astype(np.int64)
-        touched += np.bitwise_count(np.bitwise_or.reduceat(high[order], starts))
-        self._keys.append(keys[starts])
-        self._bytes.append(touched)
-        self._clusters.append(clusters[starts])
+    def add(self, events: np.ndarray, kinds: tuple[int, ...], *, clusters: np.ndarray) -> None:
+        """Add the accesses of a batch that are of the given kinds.
+
+        Args:
+            events: ``EVENT`` records.
+            kinds: First and last kind to take.
+            clusters: int64, cluster of each workgroup slot.
+        """
+        for start in range(0, len(events), _CHUNK):
+            if 2 * (self._count + _CHUNK) > len(self._table):
+                grown = np.zeros(2 * len(self._table), dtype=LINE)
+                _rehash(self._table, grown)
+                self._table = grown
+            part = events[start : start + _CHUNK]
+            self._count += _insert(self._table, part, kinds[0], kinds[-1], clusters)
 
     def merged(self) -> Footprint:
-        """Every key once, with the most bytes any batch touched in it and whether several clusters did."""
-        if not self._keys:
-            return Footprint(np.zeros(0, np.uint64), np.zeros(0, np.int64), np.zeros(0, np.bool_))
-        keys, inverse = np.unique(np.concatenate(self._keys), return_inverse=True)
-        clusters = np.concatenate(self._clusters)
-        touched = np.zeros(len(keys), dtype=np.int64)
-        np.maximum.at(touched, inverse, np.concatenate(self._bytes))
-        first, last = np.full(len(keys), clusters.max()), np.zeros(len(keys), dtype=np.int64)
-        np.minimum.at(first, inverse, clusters)
-        np.maximum.at(last, inverse, clusters)
-        return Footprint(keys, touched, first != last)
+        """Every line once, ascending."""
+        found = self._table[self._table["cluster"] > 0]
+        found = found[np.argsort(found["line"])]
+        touched = np.bitwise_count(found["low"]).astype(np.int64) + np.bitwise_count(found["high"])
+        return Footprint(found["line"], touched, found["shared"], np.bitwise_count(found["xcds"]).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Distinct keys of the workgroups that ran.
+    """Distinct lines of the workgroups that ran.
 
     Attributes:
-        keys: uint64, ascending.
+        lines: uint64, ascending.
         touched_bytes: int64, bytes touched in each line.
         shared: bool, whether workgroups of several clusters touched it.
+        xcds: int64, XCDs that touched it.
     """
 
-    keys: np.ndarray
+    lines: np.ndarray
     touched_bytes: np.ndarray
     shared: np.ndarray
+    xcds: np.ndarray
 
     def scaled(self, scale: float, values: np.ndarray | None = None) -> float:
         """The sum over the whole grid.
@@ -81,28 +93,71 @@ class Footprint:
 
         Args:
             scale: Workgroups of the grid over those that ran.
-            values: What to sum per key; None counts the keys.
+            values: What to sum per line; None counts the lines.
         """
         if values is None:
-            values = np.ones(len(self.keys), dtype=np.int64)
+            values = np.ones(len(self.lines), dtype=np.int64)
         return float(values[~self.shared].sum() * scale + values[self.shared].sum())
 
+    def where(self, chosen: np.ndarray) -> Footprint:
+        """The lines that a bool array chooses."""
+        return Footprint(self.lines[chosen], self.touched_bytes[chosen], self.shared[chosen], self.xcds[chosen])
 
-def capped(lines: Footprint, scale: float, buffers: Sequence[BufferRange], *, line_bytes: int) -> float:
+
+def capped(footprint: Footprint, scale: float, buffers: Sequence[BufferRange], *, line_bytes: int) -> float:
     """Bytes touched over the whole grid, no more in any buffer than it has.
 
     Args:
-        lines: Footprint keyed by line number.
+        footprint: Lines of the workgroups that ran.
         scale: Workgroups of the grid over those that ran.
         buffers: Buffers of the launch; lines outside all of them are scaled without a bound.
         line_bytes: Bytes of a line.
     """
-    total, left = 0.0, np.ones(len(lines.keys), dtype=np.bool_)
+    total, left = 0.0, np.ones(len(footprint.lines), dtype=np.bool_)
     for buffer in buffers:
         first, last = buffer.address // line_bytes, (buffer.address + buffer.size_bytes - 1) // line_bytes
-        inside = left & (lines.keys >= first) & (lines.keys <= last)
-        part = Footprint(lines.keys[inside], lines.touched_bytes[inside], lines.shared[inside])
+        inside = left & (footprint.lines >= first) & (footprint.lines <= last)
+        part = footprint.where(inside)
         total += min(part.scaled(scale, part.touched_bytes), float(buffer.size_bytes))
         left &= ~inside
-    rest = Footprint(lines.keys[left], lines.touched_bytes[left], lines.shared[left])
+    rest = footprint.where(left)
     return total + rest.scaled(scale, rest.touched_bytes)
+
+
+@njit(cache=True)
+def _slot(table: np.ndarray, line: Any) -> Any:
+    """Entry of a line, or the free one where it belongs."""
+    mask = len(table) - 1
+    slot = np.int64((line * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(32)) & mask
+    while table[slot]["cluster"] != 0 and table[slot]["line"] != line:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@njit(cache=True)
+def _insert(table: np.ndarray, events: np.ndarray, first_kind: Any, last_kind: Any, clusters: np.ndarray) -> Any:
+    """Add events; returns the number of new lines."""
+    new = 0
+    for position in range(len(events)):
+        event = events[position]
+        if event["kind"] < first_kind or event["kind"] > last_kind:
+            continue
+        entry = table[_slot(table, event["line"])]
+        cluster = clusters[event["slot"]] + 1
+        if entry["cluster"] == 0:
+            entry["line"] = event["line"]
+            entry["cluster"] = cluster
+            new += 1
+        elif entry["cluster"] != cluster:
+            entry["shared"] = True
+        entry["low"] |= event["low"]
+        entry["high"] |= event["high"]
+        entry["xcds"] |= np.uint16(1 << event["xcd"])
+    return new
+
+
+@njit(cache=True)
+def _rehash(table: np.ndarray, grown: np.ndarray) -> None:
+    for position in range(len(table)):
+        if table[position]["cluster"] != 0:
+            grown[_slot(grown, table[position]["line"])] = table[position]

@@ -11,7 +11,8 @@ from numba import njit
 from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.traffic.caches import ATOMIC, EVENT, LEVELS, READ, CacheState
+from wavecast.simulator.traffic.caches import ATOMIC, EVENT, LEVELS, READ, WRITE, CacheState
+from wavecast.simulator.traffic.channels import STEPS, ChannelLoad
 from wavecast.simulator.traffic.coalescing import COUNTS, MAX_LINES, Count, lds_cycles, touch_lines, walk_quads
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines
 from wavecast.simulator.traffic.residency import residency
@@ -61,7 +62,9 @@ class TrafficObserver:
         self._clusters: list[int] = []
         self._last_workgroup = -1
         self._cluster = 0
-        self._reads, self._reads_by_xcd, self._writes = UniqueLines(), UniqueLines(), UniqueLines()
+        self._reads, self._writes = UniqueLines(), UniqueLines()
+        self._channels = ChannelLoad(device)
+        self._window_start = 0
         self._atomic_lines: list[np.ndarray] = []
 
     def _sharing_l1(self, total_workgroups: int) -> int:
@@ -78,8 +81,10 @@ class TrafficObserver:
 
     def _consume_workgroup(self, workgroup: int, records: np.ndarray) -> None:
         if workgroup != self._last_workgroup:
-            if self._batch and workgroup - self._batch[0] >= self._resident:
+            if workgroup - self._window_start >= self._resident:
                 self._simulate()
+                self._channels.close()
+                self._window_start = workgroup
             self._cluster += workgroup != self._last_workgroup + 1
             self._last_workgroup = workgroup
             self._join(workgroup)
@@ -107,6 +112,8 @@ class TrafficObserver:
                 self._order,
                 self._events,
                 self._event_count,
+                self._channels.counts,
+                self._channels.lines_per_interleave,
                 len(self._batch) - 1,
                 workgroup % self._device.compute.num_xcd,
             )
@@ -120,14 +127,10 @@ class TrafficObserver:
         """Send the collected batch through the caches and forget it."""
         events = self._events[: self._event_count]
         self._caches.run(events, len(self._batch), self._levels)
-        reads, writes = events[events["kind"] == READ], events[events["kind"] != READ]
         clusters = np.array(self._clusters, dtype=np.int64)
-        read_by, written_by = clusters[reads["slot"]], clusters[writes["slot"]]
-        self._reads.add(reads["line"], reads["low"], reads["high"], clusters=read_by)
-        by_xcd = reads["line"] * np.uint64(self._device.compute.num_xcd) + reads["xcd"].astype(np.uint64)
-        self._reads_by_xcd.add(by_xcd, reads["low"], reads["high"], clusters=read_by)
-        self._writes.add(writes["line"], writes["low"], writes["high"], clusters=written_by)
-        atomics = writes["line"][writes["kind"] == ATOMIC]
+        self._reads.add(events, (READ,), clusters=clusters)
+        self._writes.add(events, (WRITE, ATOMIC), clusters=clusters)
+        atomics = events["line"][events["kind"] == ATOMIC]
         if len(atomics):
             self._atomic_lines.append(np.array(atomics))
         self._event_count = 0
@@ -140,6 +143,7 @@ class TrafficObserver:
             execution: What the engine returned for the same launch.
         """
         self._simulate()
+        self._channels.close()
         dirty = self._caches.dirty_lines_per_xcd
         self._caches.drain()
         observed = Observed(
@@ -147,10 +151,10 @@ class TrafficObserver:
             levels=self._levels,
             totals=self._caches.totals,
             reads=self._reads.merged(),
-            reads_by_xcd=self._reads_by_xcd.merged(),
             writes=self._writes.merged(),
             atomic_lines=np.concatenate(self._atomic_lines) if self._atomic_lines else np.zeros(0, dtype=np.uint64),
             dirty_lines_per_xcd=dirty,
+            channel_imbalance=self._channels.imbalance,
         )
         return summarise(
             self._kernel,
@@ -181,6 +185,8 @@ def _scan(
     order: np.ndarray,
     events: np.ndarray,
     event_count: Any,
+    channels: np.ndarray,
+    lines_per_interleave: Any,
     slot: Any,
     xcd: Any,
 ) -> Any:
@@ -188,6 +194,9 @@ def _scan(
     lines = np.zeros(MAX_LINES, dtype=np.uint64)
     touched = np.zeros((MAX_LINES, 2), dtype=np.uint64)
     weights = np.zeros(MAX_LINES, dtype=np.int64)
+    table = np.zeros((2, 256), dtype=np.int64)
+    segments = np.zeros(16, dtype=np.uint64)
+    dwords, load = np.zeros(256, dtype=np.uint64), np.zeros(64, dtype=np.int64)
     for record in range(len(instructions)):
         if event_count + MAX_LINES > len(events):
             return record, event_count
@@ -209,13 +218,15 @@ def _scan(
                     phase_of_lane[index],
                     banks[index],
                     serial[index],
+                    dwords,
+                    load,
                 )
                 count[Count.LDS_CLK] += cycles
                 count[Count.LDS_CONFLICT_CLK] += cycles - free
         elif space[index] == GLOBAL:
-            line_count = touch_lines(address, exec_mask, width[index], lines, touched)
+            line_count = touch_lines(address, exec_mask, width[index], lines, touched, table)
             quad_clk, run_clk, requests, partial = walk_quads(
-                address, exec_mask, width[index], lines, line_count, weights
+                address, exec_mask, width[index], lines, line_count, table, weights, segments
             )
             count[Count.LINES] += line_count
             count[Count.QUAD_CLK] += quad_clk
@@ -235,7 +246,10 @@ def _scan(
                 event["slot"] = slot
                 event["xcd"] = xcd
                 event["kind"] = event_kind[index]
-                event["requests"] = 1 if event_kind[index] == READ else weights[position]
+                requests = 1 if event_kind[index] == READ else weights[position]
+                event["requests"] = requests
+                channel = int((lines[position] // np.uint64(lines_per_interleave)) % np.uint64(channels.shape[2]))
+                channels[xcd, order[waves[record]] % STEPS, channel] += requests
                 event_count += 1
             order[waves[record]] += 1
     return len(instructions), event_count

@@ -31,20 +31,20 @@ class Observed:
         levels: int64 (instructions, LEVELS).
         totals: int64, one entry a ``Flow``.
         reads: Distinct lines read.
-        reads_by_xcd: The same for each XCD; key = line times XCDs plus XCD.
         writes: Distinct lines written or updated.
         atomic_lines: uint64, line of every atomic wave instruction and line.
         dirty_lines_per_xcd: Dirty lines an L2 holds at the end.
+        channel_imbalance: Hottest L2 channel over the mean under plain interleaving.
     """
 
     counts: np.ndarray
     levels: np.ndarray
     totals: np.ndarray
     reads: Footprint
-    reads_by_xcd: Footprint
     writes: Footprint
     atomic_lines: np.ndarray
     dirty_lines_per_xcd: float
+    channel_imbalance: float
 
 
 def summarise(
@@ -68,8 +68,10 @@ def summarise(
     touching = reads | writes | atomics
     read_requests = float(levels[reads, Level.L2_REQUESTS].sum()) * scale
     write_requests = float(levels[writes, Level.L2_REQUESTS].sum()) * scale
-    fabric_lines = _scaled_misses(int(observed.totals[Flow.FABRIC_READS]), observed.reads_by_xcd, scale)
-    hbm_lines = _scaled_misses(int(observed.totals[Flow.HBM_READS]), observed.reads, scale)
+    fabric_lines = _scaled_misses(
+        int(observed.totals[Flow.FABRIC_READS]), observed.reads, scale, copies=observed.reads.xcds
+    )
+    hbm_lines = _scaled_misses(int(observed.totals[Flow.HBM_READS]), observed.reads, scale, copies=None)
     read_bytes = capped(observed.reads, scale, buffers, line_bytes=line)
     write_bytes = capped(observed.writes, scale, buffers, line_bytes=line)
     table = _instruction_table(kernel, device, accesses=accesses, observed=observed, scale=scale)
@@ -100,7 +102,7 @@ def summarise(
         minimum_write_bytes=round(write_bytes),
         footprint_bytes=round((observed.reads.scaled(scale) + observed.writes.scaled(scale)) * line),
         coalescing_efficiency=min(1.0, asked / moved) if moved else 1.0,
-        channel_imbalance=_imbalance(observed.totals, device.l2.channels_per_xcd),
+        channel_imbalance=observed.channel_imbalance,
         atomic_requests=round(float(counts[atomics, Count.REQUESTS].sum()) * scale),
         hot_line_atomics=round(_hottest_line(observed.atomic_lines) * scale),
         scratch_bytes=round(_scratch_bytes(accesses, execution, device.compute.wave_lanes) * scale),
@@ -113,32 +115,36 @@ def summarise(
     )
 
 
-def _scaled_misses(misses: int, footprint: Footprint, scale: float) -> float:
-    """First touches grow as their footprint does, misses beyond them with the grid."""
-    first_touches = min(misses, len(footprint.keys))
-    grown = footprint.scaled(scale) * first_touches / len(footprint.keys) if len(footprint.keys) else 0.0
-    return grown + (misses - first_touches) * scale
+def _scaled_misses(misses: int, footprint: Footprint, scale: float, *, copies: np.ndarray | None) -> float:
+    """First touches grow as their footprint does, misses beyond them with the grid.
+
+    Args:
+        misses: Line reads that missed.
+        footprint: Lines read.
+        scale: Workgroups of the grid over those that ran.
+        copies: Caches that each line must be fetched into, or None for one.
+    """
+    touches = int(copies.sum()) if copies is not None else len(footprint.lines)
+    if not touches:
+        return misses * scale
+    first = min(misses, touches)
+    return footprint.scaled(scale, copies) * first / touches + (misses - first) * scale
 
 
 def _scaled_writes(observed: Observed, scale: float) -> float:
     """HBM write bytes: each distinct line once, grown as the footprint does, and what is beyond that with the grid."""
     written = float(observed.totals[Flow.HBM_WRITE_BYTES])
     lines = observed.writes
-    if not len(lines.keys) or not written:
+    if not len(lines.lines) or not written:
         return 0.0
     once = min(written, float(lines.touched_bytes.sum()))
-    return once * lines.scaled(scale) / len(lines.keys) + (written - once) * scale
+    return once * lines.scaled(scale) / len(lines.lines) + (written - once) * scale
 
 
 def _coalescing(counts: np.ndarray, reads: np.ndarray, writes: np.ndarray) -> tuple[float, float]:
     asked = counts[reads | writes, Count.UNIQUE_BYTES].sum()
     moved = _SEGMENT_BYTES * (counts[reads, Count.SEGMENTS].sum() + counts[writes, Count.REQUESTS].sum())
     return float(asked), float(moved)
-
-
-def _imbalance(totals: np.ndarray, channels: int) -> float:
-    requests = float(totals[Flow.CHANNEL_REQUESTS])
-    return max(1.0, float(totals[Flow.HOTTEST_CHANNEL]) * channels / requests) if requests else 1.0
 
 
 def _hottest_line(lines: np.ndarray) -> int:
