@@ -58,7 +58,7 @@ def check_baselines(case: Case, fmt: Fp8Format) -> None:
 
 def main() -> None:
     checks = 0
-    for index, case in enumerate(CASES):
+    for index, case in enumerate(case for case in CASES if case.interpreted):
         check_ours(case, (E4M3FNUZ, E4M3FN)[index % 2], power_of_two=index % 3 == 0)
         checks += 1
     for case in (Case("equal", 512, 40, (256, 512)), Case("tails", 500, 33, (250, 500))):

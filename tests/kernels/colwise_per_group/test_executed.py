@@ -1,0 +1,82 @@
+"""The code objects that the GPU would run, executed: equal to the reference byte for byte."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from colwise_cases import CASES, Case
+from quantizers import assert_same_bytes, guarded_outputs
+
+from wavecast.kernels.colwise_per_group import colwise_per_group
+from wavecast.kernels.colwise_per_group.api import launch_colwise
+from wavecast.kernels.colwise_per_group.baseline import VARIANTS
+from wavecast.kernels.colwise_per_group.plan import plan
+from wavecast.kernels.colwise_per_group.reference import colwise_per_group_reference
+from wavecast.kernels.device import Path, last_path, native_format
+
+pytestmark = pytest.mark.execute
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_equal_to_the_reference_between_canaries(virtual_arch: str, case: Case) -> None:
+    x, offs = case.x(), case.offs()
+    fmt = native_format(virtual_arch)
+    wanted = colwise_per_group_reference(x, offs, fmt=fmt, power_of_two=False)
+    tile = plan(case.tokens, len(case.ends), element_bytes=x.element_size(), arch=virtual_arch)
+    with guarded_outputs() as guard:
+        values, scale, inverse = (guard.like(tensor) for tensor in wanted)
+        launch_colwise(x, offs, values, scale, inverse, fmt=fmt, power_of_two=False, plan=tile)
+    assert_same_bytes("values", values, wanted[0])
+    assert_same_bytes("scale", scale, wanted[1])
+    assert_same_bytes("inverse", inverse, wanted[2])
+
+
+@pytest.mark.parametrize("tokens", [1024, 1025, 2600])
+def test_one_group_within_and_beyond_the_largest_tiles(virtual_arch: str, tokens: int) -> None:
+    case = Case("long", tokens, 72, (tokens - 1,), special=True)
+    wanted = colwise_per_group_reference(case.x(), case.offs(), fmt=native_format(virtual_arch), power_of_two=True)
+    out = colwise_per_group(case.x(), case.offs(), power_of_two=True)
+    assert last_path() is Path.TRITON
+    assert out.inverse is not None
+    assert_same_bytes("values", out.values, wanted[0])
+    assert_same_bytes("scale", out.scale, wanted[1])
+    assert_same_bytes("inverse", out.inverse, wanted[2])
+
+
+@pytest.mark.parametrize("variant", ["byte-stores", "vector-two-pass", "fused-single-pass"])
+@pytest.mark.parametrize(
+    "case",
+    [Case("equal", 512, 64, (256, 512)), Case("shorter last", 500, 33, (256, 500))],
+    ids=lambda case: case.name,
+)
+def test_earlier_forms_equal_the_reference_where_they_are_right(virtual_arch: str, variant: str, case: Case) -> None:
+    wanted = colwise_per_group_reference(case.x(), case.offs(), fmt=native_format(virtual_arch), power_of_two=False)
+    out = VARIANTS[variant](case.x(), case.offs())
+    assert_same_bytes("values", out.values, wanted[0])
+    assert_same_bytes("scale", out.scale, wanted[1])
+    assert out.inverse is None
+
+
+def test_fused_form_misses_rows_of_a_group_longer_than_its_tile(virtual_arch: str) -> None:
+    """What makes ``fused-single-pass`` right for equal groups only; ours takes the same input."""
+    case = Case("skewed", 512, 8, (500, 512))
+    x = case.x()
+    x[499] = 1e4
+    wanted = colwise_per_group_reference(x, case.offs(), fmt=native_format(virtual_arch), power_of_two=False)
+    fused = VARIANTS["fused-single-pass"](x, case.offs())
+    ours = VARIANTS["wavecast"](x, case.offs())
+    assert not torch.equal(fused.scale[0], wanted[1][0])
+    assert_same_bytes("values", ours.values, wanted[0])
+
+
+def test_every_bf16_value(virtual_arch: str) -> None:
+    """All 2^16 inputs: by exponent along the columns, then along the rows, so that scales are small and large."""
+    bits = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16)
+    by_sign_and_mantissa = bits.reshape(2, 256, 128).permute(0, 2, 1).reshape(256, 256)
+    fmt = native_format(virtual_arch)
+    offs = torch.tensor([256], dtype=torch.int32)
+    for x in (by_sign_and_mantissa.contiguous(), by_sign_and_mantissa.t().contiguous()):
+        wanted = colwise_per_group_reference(x, offs, fmt=fmt, power_of_two=False)
+        out = colwise_per_group(x, offs)
+        assert_same_bytes("values", out.values, wanted[0])
+        assert_same_bytes("scale", out.scale, wanted[1])

@@ -1,0 +1,34 @@
+"""The code objects that the GPU would run, executed: equal to the reference byte for byte."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from colwise_cases import Case
+from quantizers import assert_same_bytes
+
+from wavecast.kernels.device import native_format
+from wavecast.kernels.wgrad_copies.baseline import VARIANTS, column_major_copy
+from wavecast.kernels.wgrad_copies.reference import wgrad_operands_reference
+
+pytestmark = pytest.mark.execute
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_equal_to_the_reference(virtual_arch: str, variant: str) -> None:
+    grad, a = Case("grad", 320, 48, (100, 320)), Case("a", 320, 70, (100, 320))
+    wanted = wgrad_operands_reference(
+        grad.x(), a.x(), offs=grad.offs(), fmt=native_format(virtual_arch), power_of_two=False
+    )
+    out = VARIANTS[variant](grad.x(), a.x(), offs=grad.offs())
+    for name, one, (values, scale, _) in zip(("grad", "a"), (out.grad_output, out.a), wanted, strict=True):
+        assert_same_bytes(f"{name} values", one.values, values)
+        assert_same_bytes(f"{name} scale", one.scale, scale)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32], ids=str)
+def test_the_copy_is_exact_with_tails(virtual_arch: str, dtype: torch.dtype) -> None:
+    x = Case("copy", 131, 70, (131,), dtype=dtype, special=True).x()
+    copy = column_major_copy(x)
+    assert copy.stride() == (1, 131)
+    assert torch.equal(copy.contiguous().view(torch.int16), x.contiguous().view(torch.int16))
