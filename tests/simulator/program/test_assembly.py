@@ -149,6 +149,11 @@ def test_operands_and_modifiers(kernel) -> None:
     assert EXEC == 126
 
 
+def test_the_triple_of_newer_compilers() -> None:
+    text = TEXT.replace("amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-", "amdgpu9.42-amd-amdhsa-unknown-gfx942")
+    assert parse_assembly(text, name="first").arch == "gfx942"
+
+
 def test_several_kernels_need_a_name() -> None:
     with pytest.raises(AssemblyError, match="2 kernels: first, second"):
         parse_assembly(TEXT)

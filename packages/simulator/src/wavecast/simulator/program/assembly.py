@@ -11,7 +11,8 @@ from wavecast.simulator.program.instruction import Instruction, Label, ModifierV
 from wavecast.simulator.program.kernel import Argument, Kernel, Resources
 from wavecast.simulator.program.operand import parse_modifier, parse_operand, split_operands, split_words
 
-_TARGET = re.compile(r"\.amdgcn_target\s+\"[^\"]*--(gfx\w+?)(?::[^\"]*)?\"")
+# The architecture ends the target triple, whose middle differs between compilers, before any feature flags.
+_TARGET = re.compile(r"\.amdgcn_target\s+\"[^\"]*-(gfx\w+?)(?::[^\"]*)?\"")
 _FILE = re.compile(r'\.file\s+(\d+)\s+"([^"]*)"(?:\s+"([^"]*)")?')
 _LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _LABEL = re.compile(r"([.$A-Za-z_][\w.$@]*):$")
