@@ -89,6 +89,8 @@ class HelperLibrary:
         parsed = llvm.parse_assembly(str(module))
         parsed.verify()
         tuning = llvm.create_pipeline_tuning_options(speed_level=1)
+        # What is worth a vector already is one; a loop over lanes that LLVM vectorises again gathers lane by lane.
+        tuning.loop_vectorization = tuning.slp_vectorization = False
         passes = llvm.create_pass_builder(self._machine, tuning).getModulePassManager()
         passes.run(parsed, llvm.create_pass_builder(self._machine, tuning))
         code = self._machine.emit_object(parsed)
