@@ -137,7 +137,9 @@ def _signed(e: Emitter, value: ir.Value, code: ir.Value, format_: SmallFloat) ->
 
 def widen(e: Emitter, code: ir.Value, name: str) -> ir.Value:
     """Codes in i32 (bits above the format are ignored) to f32, exactly; ``name`` as in ``format_of``."""
-    return decode_fp4(e, code) if name == "fp4" else decode_fp8(e, code, name, arch=str(e.form.modifier("arch")))
+    if format_of(e, name) is E2M1:
+        return decode_fp4(e, code)
+    return decode_fp8(e, code, name, arch=str(e.form.modifier("arch")))
 
 
 # ---- placing ---------------------------------------------------------------------------------------------------------
