@@ -17,6 +17,7 @@ from wavecast.simulator.execute.trace import record_ring
 from wavecast.simulator.execute.translate import accumulation_row, translate
 from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.instruction import EXEC, MODE, SCC, VCC
+from wavecast.simulator.program.kernel import Kernel
 
 SCRATCH_BYTES = 256
 _TEXT = """
@@ -74,6 +75,11 @@ class Wave:
         return int(self.scalar[VCC]) | int(self.scalar[VCC + 1]) << 32
 
 
+def kernel_of(body: str, *, arch: str = "gfx942") -> Kernel:
+    """A kernel without arguments of one wave a workgroup that executes ``body``."""
+    return parse_assembly(_TEXT.format(arch=arch, body=body, scratch_bytes=SCRATCH_BYTES))
+
+
 class Machine:
     """Executes assembly lines on a wave; compiled helpers are kept for the life of the object."""
 
@@ -107,7 +113,7 @@ class Machine:
             scratch: Initial scratch bytes, (64, SCRATCH_BYTES).
             memory: Address space for memory instructions.
         """
-        kernel = parse_assembly(_TEXT.format(arch=arch, body=body, scratch_bytes=SCRATCH_BYTES))
+        kernel = kernel_of(body, arch=arch)
         program = translate(kernel, self.library)
         assert accumulation_row(kernel) == 256
         scalars = aligned_zeros((1, SCALAR_SLOTS))

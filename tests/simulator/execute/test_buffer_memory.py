@@ -21,7 +21,7 @@ from semantics_memory import (
 )
 
 from wavecast.simulator.errors import UnsupportedInstructionError
-from wavecast.simulator.execute.layout import Fault
+from wavecast.simulator.execute.layout import Context, Fault
 from wavecast.simulator.execute.memory import AddressSpace
 
 pytestmark = pytest.mark.execute
@@ -143,6 +143,16 @@ def test_indexed(machine: Machine, rng: np.random.Generator, memory: Memory) -> 
             assert wave.vector[10:12, lane].tobytes() == data.tobytes()
 
 
+def test_a_stride_does_not_matter_without_an_index(machine: Machine, memory: Memory) -> None:
+    """Triton's descriptors for cache swizzling carry a stride and the cache-swizzle bit (bit 14 of the upper half)."""
+    offsets = LANES * 68
+    scalar = memory.descriptor(stride=64 | 1 << 14)
+    vector = {1: offsets.astype(np.uint32)}
+    wave = machine.run("buffer_load_dword v10, v1, s[4:7], 0 offen", vector=vector, scalar=scalar, memory=memory.space)
+    words = memory.content[64 + offsets[:, None] + np.arange(4)].view(np.uint32)[:, 0]
+    np.testing.assert_array_equal(wave.vector[10], np.where(offsets < RECORDS, words, 0))
+
+
 def test_in_range_of_the_descriptor_but_not_of_memory_is_a_fault(machine: Machine, memory: Memory) -> None:
     offsets = (LANES * 4).astype(np.uint32)
     offsets[9] = SPAN
@@ -150,7 +160,7 @@ def test_in_range_of_the_descriptor_but_not_of_memory_is_a_fault(machine: Machin
     for text in ("buffer_load_dword v10, v1, s[4:7], 0 offen", "buffer_store_dword v10, v1, s[4:7], 0 offen"):
         wave = machine.run(text, vector={1: offsets}, scalar=scalar, memory=memory.space)
         assert wave.fault == Fault.STRAY_ADDRESS
-        assert wave.context[11] == 9
+        assert wave.context[Context.FAULT_LANE] == 9
     memory.array[:] = memory.content
 
 
