@@ -1,7 +1,8 @@
 """Run as a script: an operator's variants against its reference, in Triton's interpreter.
 
-The interpreter's FP8 cast does not round to nearest even and knows neither NaN nor e4m3fnuz, so the format is e4m3fn and
-the inputs are values whose codes are exact. Masks, addresses, tails, zero rows, Inf and the canaries round the outputs are what this checks.
+The interpreter's FP8 cast does not round to nearest even and knows neither NaN nor e4m3fnuz, so the format is e4m3fn
+and the inputs are values whose codes are exact. Masks, addresses, tails, zero rows, Inf and the canaries round the
+outputs are what this checks.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 
@@ -17,6 +18,7 @@ from wavecast.kernels.weight_transpose.reference import quantize_weight_transpos
 
 pytestmark = pytest.mark.execute
 SHAPES = [(1, 1, 1), (2, 40, 70), (1, 33, 129), (3, 100, 64), (2, 31, 40), (1, 64, 1408), (1, 40, 5400)]
+CASES = list(zip(SHAPES, itertools.cycle((False, True)), strict=False))
 LAUNCHES = [partial(launch_atomic, semantics="acq_rel"), partial(launch_atomic, semantics="relaxed"), launch_strips]
 
 
@@ -29,8 +31,7 @@ def weights(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("power_of_two", [False, True])
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("shape", "power_of_two"), CASES, ids=str)
 def test_equal_to_the_reference(
     virtual_arch: str, variant: str, shape: tuple[int, int, int], power_of_two: bool
 ) -> None:

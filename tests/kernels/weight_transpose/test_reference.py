@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-import torch
 from quantizers import assert_same_bytes, column_major, put_specials, skewed_values
 
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, Fp8Format

@@ -7,6 +7,9 @@ import torch
 from wavecast.kernels.formats import E4M3FNUZ
 from wavecast.kernels.reference_ops import EPS, finite_abs, floor_to_power_of_two, inverse_of
 
+ROUNDING = 1 + 2.0**-22
+"""How far ``amax * (maximum / amax)`` may lie above ``maximum``: the quotient and the product are rounded to fp32."""
+
 
 def quantize_fnuz_reference(
     x: torch.Tensor, *, maximum: float, power_of_two: bool, saturating: bool = True
@@ -34,13 +37,13 @@ def quantize_fnuz_reference(
 def damage_fractions(x: torch.Tensor, values: torch.Tensor, scale: torch.Tensor) -> tuple[float, float]:
     """Fractions of the finite inputs that came out clipped, and NaN.
 
-    Clipped is a finite input whose scaled magnitude exceeds the largest value of e4m3fnuz and that was stored as that
-    value.
+    Clipped is a finite input whose scaled magnitude exceeds the largest value of e4m3fnuz (by more than the rounding of
+    the scale) and that was stored as that value.
     """
     decoded = values.to(torch.float32)
     finite = torch.isfinite(x.to(torch.float32))
     scaled = (x.to(torch.float32) * scale).abs()
-    clipped = finite & (decoded.abs() == E4M3FNUZ.max) & (scaled > E4M3FNUZ.max)
+    clipped = finite & (decoded.abs() == E4M3FNUZ.max) & (scaled > E4M3FNUZ.max * ROUNDING)
     invalid = finite & decoded.isnan()
     count = max(int(finite.sum()), 1)
     return int(clipped.sum()) / count, int(invalid.sum()) / count

@@ -83,7 +83,7 @@ def plan_weight_transpose(experts: int, k: int, n: int, *, dtype: torch.dtype, a
     """
     lanes = wave_lanes(arch)
     itemsize = dtype.itemsize
-    pack = 4 if n % 4 == 0 else 1
+    pack = 4 if n and n % 4 == 0 else 1
     rows_a_wave = lanes * (VECTOR_BYTES // itemsize) // BLOCK_K * pack
     most_blocks = RESIDENT_VECTORS // pack
     num_warps = next((w for w in WAVES if w * rows_a_wave * most_blocks >= n), WAVES[-1])

@@ -1,0 +1,11 @@
+"""Every variant in Triton's interpreter."""
+
+from __future__ import annotations
+
+import pytest
+from quantizers import run_interpreted
+
+
+@pytest.mark.compile
+def test_every_variant_in_the_interpreter() -> None:
+    run_interpreted("expert_weights")
