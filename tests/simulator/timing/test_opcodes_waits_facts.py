@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from wavecast.simulator.devices import Device, load_device
@@ -11,8 +13,9 @@ from wavecast.simulator.errors import UnsupportedInstructionError
 from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import kernel_facts
-from wavecast.simulator.timing.opcodes import Unit, issue_clk, matrix_clk, unit_of
-from wavecast.simulator.timing.waits import exposed_waits
+from wavecast.simulator.timing.issue import issue_classes
+from wavecast.simulator.timing.opcodes import Unit, matrix_clk, unit_of
+from wavecast.simulator.timing.waits import exposed_waits, wait_points
 from wavecast.simulator.traffic import Limiter
 
 
@@ -80,18 +83,26 @@ def test_a_matrix_type_the_device_lacks_is_refused() -> None:
         matrix_clk(instruction("v_mfma_f32_32x32x64_f8f6f4"), load_device("mi300x"))
 
 
-def test_issue_cycles(device: Device) -> None:
-    assert issue_clk(instruction("v_fma_f32"), device) == 4
-    assert issue_clk(instruction("v_exp_f32"), device) == 16
-    assert issue_clk(instruction("v_mul_lo_u32"), device) == 16
-    assert issue_clk(instruction("s_cbranch_scc1", target=2), device) == 16
-    assert issue_clk(instruction("s_cbranch_scc1", target=9), device) == 4
+def test_issue_cycles(kernel_of: Callable[..., Kernel], device: Device) -> None:
+    kernel = kernel_of(["v_fma_f32", "v_exp_f32", "v_mul_lo_u32", "s_cbranch_scc1", "v_mfma_f32_32x32x8_bf16", "s_nop"])
+    back = replace(kernel.instructions[3], target=0)
+    kernel = replace(kernel, instructions=(*kernel.instructions[:3], back, *kernel.instructions[4:]))
+    classes = issue_classes(kernel, device)
     # Matrix cycles pass at the clock that the part holds under matrix load.
-    assert issue_clk(instruction("v_mfma_f32_32x32x8_bf16"), device) == pytest.approx(32 * 2.1 / 1.207)
+    matrix = 32 * 2.1 / 1.207
+    assert classes.clk(device).tolist() == pytest.approx([4, 16, 16, 16, matrix, 4])
+    on_simd, alone = classes.split_clk(np.ones(6), device)
+    assert (on_simd, alone) == (pytest.approx(36 + matrix), pytest.approx(20))
+    forward = replace(
+        kernel, instructions=(*kernel.instructions[:3], replace(back, target=5), *kernel.instructions[4:])
+    )
+    assert issue_classes(forward, device).clk(device)[3] == 4
 
 
 def waits(kernel: Kernel, device: Device, latency: float = 500.0) -> list[tuple[int, int, float]]:
-    found = exposed_waits(kernel, device, latency_clk=lambda index: latency)
+    issue = issue_classes(kernel, device).clk(device)
+    latencies = dict.fromkeys(range(len(kernel.instructions)), latency)
+    found = exposed_waits(wait_points(kernel), issue, latency_clk=latencies)
     return [(wait.index, wait.decided_by, wait.clk) for wait in found]
 
 

@@ -155,6 +155,26 @@ def test_a_dependent_load_makes_latency_the_bound(
     assert found.compute_unit_us == pytest.approx(1000 * 900 / 2100, rel=0.05)
 
 
+def test_barriers_keep_loading_and_computing_apart(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    execution_of: Callable[..., Execution],
+    traffic_of: Callable[..., Traffic],
+) -> None:
+    """With one workgroup on a compute unit nothing overlaps its phases; with eight the difference fades."""
+    texts = ["global_load_dword v1, v0, s[0:1]", "s_waitcnt vmcnt(0)", *["v_exp_f32"] * 60, "s_endpgm"]
+    slowdown = []
+    for vgpr in (512, 32):
+        times = []
+        for body in (texts, [*texts[:2], "s_barrier", *texts[2:]]):
+            kernel = kernel_of(body, vgpr=vgpr)
+            traffic = traffic_of(kernel, device, 65_536)
+            times.append(predict_time(kernel, execution_of(kernel, 65_536), traffic, device).predicted_us)
+        slowdown.append(times[1] / times[0])
+    assert slowdown[0] > 1.05
+    assert 1.0 <= slowdown[1] < slowdown[0]
+
+
 def test_jagged_groups_take_longer(
     device: Device, copy_kernel: Kernel, execution_of: Callable[..., Execution], traffic_of: Callable[..., Traffic]
 ) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.timing.issue import IssueClasses, issue_classes
 from wavecast.simulator.timing.network import Demands
-from wavecast.simulator.timing.opcodes import Unit, issue_clk, unit_of
-from wavecast.simulator.timing.waits import exposed_waits
+from wavecast.simulator.timing.opcodes import Unit, unit_of
+from wavecast.simulator.timing.waits import WaitPoint, exposed_waits, wait_points
 from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic
 
 _QUADS_PER_CYCLE = 4
@@ -16,6 +19,34 @@ _LANES_PER_QUAD = 4
 _DWORD = 4
 _ADDRESS_BYTES_PER_CLK = 64
 _LANE_EXCHANGE = ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A launch as the average wave sees it; depends on no constant that has a range.
+
+    Attributes:
+        execution: Executed counts.
+        traffic: Traffic.
+        times: float64 per instruction: executions by the average wave.
+        classes: Issue classes.
+        points: Waits that are executed at all.
+        rows: Traffic by instruction.
+        has_barrier: Whether waves wait for one another, so that a workgroup goes through its phases as a whole.
+    """
+
+    execution: Execution
+    traffic: Traffic
+    times: np.ndarray
+    classes: IssueClasses
+    points: tuple[WaitPoint, ...]
+    rows: dict[int, InstructionTraffic]
+    has_barrier: bool
+
+    def executions(self, *opcodes: str) -> float:
+        """Executions of some opcodes by the average wave."""
+        instructions = self.execution.kernel.instructions
+        return float(sum(self.times[entry.index] for entry in instructions if entry.opcode in opcodes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,58 +64,62 @@ class WaveDemands:
     longest_wait_clk: float
 
 
-def wave_demands(execution: Execution, traffic: Traffic, device: Device, *, warm: float) -> WaveDemands:
-    """Derive the demands from executed counts and traffic.
+def launch_work(execution: Execution, traffic: Traffic, device: Device) -> Work:
+    """Prepare a launch for pricing."""
+    waves = max(1, len(execution.workgroups) * traffic.residency.waves_per_workgroup)
+    times = np.asarray(execution.executed, dtype=np.float64) / waves
+    kernel = execution.kernel
+    return Work(
+        execution=execution,
+        traffic=traffic,
+        times=times,
+        classes=issue_classes(kernel, device),
+        points=tuple(point for point in wait_points(kernel) if times[point.index]),
+        rows={row.index: row for row in traffic.instructions},
+        has_barrier=any(entry.opcode == "s_barrier" and times[entry.index] for entry in kernel.instructions),
+    )
+
+
+def wave_demands(work: Work, device: Device, *, warm: float, supply_clk: float) -> WaveDemands:
+    """Price a launch.
 
     Args:
-        execution: Executed counts.
-        traffic: Traffic of the same launch.
+        work: The launch.
         device: Constants.
         warm: Part of the memory-side cache's misses that a repeated launch finds there.
+        supply_clk: Cycles in which the device delivers what one workgroup reads, at a compute unit's share of L2 and
+            memory. Between barriers a workgroup loads as a whole and then computes as a whole, so its waves stand still
+            that long; without barriers they drift apart and overlap.
     """
-    kernel = execution.kernel
-    executed_waves = max(1, len(execution.workgroups) * traffic.residency.waves_per_workgroup)
+    traffic = work.traffic
     waves = max(1, traffic.workgroups * traffic.residency.waves_per_workgroup)
-    rows = {row.index: row for row in traffic.instructions}
-    simd = think = exchange = 0.0
-    for instruction in kernel.instructions:
-        times = float(execution.executed[instruction.index]) / executed_waves
-        if not times:
-            continue
-        clk = times * issue_clk(instruction, device)
-        if unit_of(instruction) in (Unit.VALU, Unit.MATRIX):
-            simd += clk
-        else:
-            think += clk
-        if instruction.opcode == "buffer_inv":
-            think += times * device.fences.invalidate_clk
-        if instruction.opcode in _LANE_EXCHANGE:
-            exchange += times * _DWORD * device.compute.wave_lanes / device.lds.bytes_per_clk
+    simd, alone = work.classes.split_clk(work.times, device)
+    awaited = {index for point in work.points for index in point.awaits}
+    latencies = {index: latency_clk(work, index, device, warm=warm) for index in awaited}
     by_cause: dict[int, float] = {}
-
-    def latency(index: int) -> float:
-        return latency_clk(execution, rows.get(index), index, device, warm=warm)
-
-    for wait in exposed_waits(kernel, device, latency_clk=latency):
-        clk = wait.clk * float(execution.executed[wait.index]) / executed_waves
+    for wait in exposed_waits(work.points, work.classes.clk(device), latency_clk=latencies):
+        clk = wait.clk * float(work.times[wait.index])
         by_cause[wait.decided_by] = by_cause.get(wait.decided_by, 0.0) + clk
     longest = max(by_cause, key=lambda index: by_cause[index]) if by_cause else None
+    exchange = work.executions(*_LANE_EXCHANGE) * _DWORD * device.compute.wave_lanes / device.lds.bytes_per_clk
+    address = sum(address_clk(row, device) for row in traffic.instructions)
     demands = Demands(
-        think_clk=think + sum(by_cause.values()) + device.issue.wave_overhead_clk,
+        think_clk=alone
+        + sum(by_cause.values())
+        + work.executions("buffer_inv") * device.fences.invalidate_clk
+        + device.issue.wave_overhead_clk
+        + (supply_clk if work.has_barrier else 0.0),
         simd_clk=simd,
-        address_clk=sum(address_clk(row, device) for row in traffic.instructions) / waves
-        + traffic.scratch_bytes / _ADDRESS_BYTES_PER_CLK / waves,
+        address_clk=(address + traffic.scratch_bytes / _ADDRESS_BYTES_PER_CLK) / waves,
         fill_clk=traffic.l2_read_bytes / device.l1.fill_bytes_per_clk / waves,
         lds_clk=traffic.lds_clk / waves + exchange,
     )
     return WaveDemands(demands, longest, by_cause[longest] if longest is not None else 0.0)
 
 
-def latency_clk(
-    execution: Execution, row: InstructionTraffic | None, index: int, device: Device, *, warm: float
-) -> float:
+def latency_clk(work: Work, index: int, device: Device, *, warm: float) -> float:
     """Mean latency of a memory instruction: by the levels that serve it, as the traffic says."""
-    instruction = execution.kernel.instructions[index]
+    instruction, row = work.execution.kernel.instructions[index], work.rows.get(index)
     unit = unit_of(instruction)
     if unit is Unit.LDS:
         return device.lds.latency_clk

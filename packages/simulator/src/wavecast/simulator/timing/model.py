@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wavecast.simulator.devices import Device
-from wavecast.simulator.execute.execution import Execution
-from wavecast.simulator.timing.demands import WaveDemands, wave_demands
+from wavecast.simulator.timing.demands import WaveDemands, Work, wave_demands
 from wavecast.simulator.timing.network import Residence, residence
 from wavecast.simulator.timing.prediction import Bound, Position
 from wavecast.simulator.timing.schedule import Schedule
@@ -21,20 +20,22 @@ class Case:
     """A launch to be timed.
 
     Attributes:
-        execution: Executed counts.
-        traffic: Its traffic.
+        work: What the average wave does.
         schedule: Its workgroups on the compute units.
         slots: Workgroups that run at once.
         position: Where it stands in its stream.
         warm: Whether an earlier launch left its data in the memory-side cache.
     """
 
-    execution: Execution
-    traffic: Traffic
+    work: Work
     schedule: Schedule
     slots: int
     position: Position
     warm: bool
+
+    @property
+    def traffic(self) -> Traffic:
+        return self.work.traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,11 @@ def evaluate(case: Case, device: Device) -> Evaluation:
     """
     traffic = case.traffic
     warm = warm_share(traffic, device) if case.warm else 0.0
-    wave = wave_demands(case.execution, traffic, device, warm=warm)
+    supply_us = _supply_us(traffic, device, warm=warm)
+    # A grid that does not fill the device shares it among fewer compute units.
+    sharing = min(device.compute.num_cu, traffic.workgroups) / max(1, traffic.workgroups)
+    supply_clk = supply_us * device.clk_per_us * sharing
+    wave = wave_demands(case.work, device, warm=warm, supply_clk=supply_clk)
     compute_us, life = _compute_units_us(case, device, wave)
     fabric_us = _mixed_us(traffic.fabric_read_bytes, traffic.fabric_write_bytes, device.mall)
     hbm_us = _mixed_us(traffic.hbm_read_bytes * (1 - warm), traffic.hbm_write_bytes * (1 - warm), device.hbm)
@@ -123,6 +128,13 @@ def _compute_units_us(case: Case, device: Device, wave: WaveDemands) -> tuple[fl
     clk = case.schedule.filled * lives[0].life_clk + case.schedule.tail * lives[1].life_clk
     main = lives[0] if case.schedule.filled else lives[1]
     return clk / device.clk_per_us, main
+
+
+def _supply_us(traffic: Traffic, device: Device, *, warm: float) -> float:
+    """Time the device needs to deliver everything that is read, one level behind the other."""
+    fabric = traffic.fabric_read_bytes / device.mall.read_tb_s
+    hbm = traffic.hbm_read_bytes * (1 - warm) / device.hbm.read_tb_s
+    return (traffic.l2_read_bytes / device.l2.read_tb_s + max(fabric, hbm)) / _BYTES_PER_US
 
 
 def _round_up(value: float) -> int:

@@ -49,22 +49,15 @@ def unit_of(instruction: Instruction) -> Unit:
     return Unit.SCALAR
 
 
-def issue_clk(instruction: Instruction, device: Device) -> float:
-    """Cycles that a wave instruction occupies its SIMD (vector and matrix) or its own wave (everything else).
+def is_quarter_rate(instruction: Instruction) -> bool:
+    """Whether a vector instruction runs at a quarter of the rate: transcendental, or 32-bit multiplication."""
+    return _QUARTER_RATE.match(instruction.opcode) is not None
 
-    Matrix cycles count at the clock that the device sustains under matrix load, expressed in cycles of the peak clock.
-    A branch costs its full price where it jumps back; a forward conditional branch is mostly not taken.
-    """
-    unit = unit_of(instruction)
-    if unit is Unit.MATRIX:
-        return matrix_clk(instruction, device) * device.compute.clock_ghz / device.compute.matrix_clock_ghz
-    if unit is Unit.VALU:
-        return device.issue.quarter_rate_clk if _QUARTER_RATE.match(instruction.opcode) else device.issue.valu_clk
-    if unit is Unit.BRANCH:
-        jumps_back = instruction.target is not None and instruction.target <= instruction.index
-        always = instruction.opcode == "s_branch"
-        return device.issue.branch_clk if jumps_back or always else device.issue.salu_clk
-    return device.issue.salu_clk
+
+def is_taken(instruction: Instruction) -> bool:
+    """Whether a branch counts as taken: unconditional, or backward. A forward condition is mostly not."""
+    jumps_back = instruction.target is not None and instruction.target <= instruction.index
+    return jumps_back or instruction.opcode == "s_branch"
 
 
 def matrix_clk(instruction: Instruction, device: Device) -> float:

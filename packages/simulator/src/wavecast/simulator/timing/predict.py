@@ -11,6 +11,7 @@ from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.cause import explain
+from wavecast.simulator.timing.demands import launch_work
 from wavecast.simulator.timing.model import Case, evaluate
 from wavecast.simulator.timing.prediction import Position, Sensitivity, TimePrediction
 from wavecast.simulator.timing.schedule import Schedule, equal_schedule, list_schedule
@@ -53,7 +54,7 @@ def predict_time(
         raise ValueError(f"traffic of kernel {traffic.kernel!r} given for {kernel.name!r}; observe the same launch")
     slots = traffic.residency.workgroups_per_cu * device.compute.num_cu
     schedule, slots = _schedule(execution, slots)
-    case = Case(execution, traffic, schedule, slots, Position(position), warm)
+    case = Case(launch_work(execution, traffic, device), schedule, slots, Position(position), warm)
     point = evaluate(case, device)
     moved = _sensitivity(case, device, point.total_us)
     low, high = _interval(point.total_us, moved)

@@ -40,8 +40,8 @@ def choose_workgroups(total_workgroups: int, device: Device, *, clusters: int = 
     """A stratified sample of clusters of consecutive workgroups.
 
     Ids go round-robin over the XCDs, and workgroups that share cache lines have neighbouring ids: they are taken
-    together, eight for every XCD. The clusters are spread evenly from the first workgroup to the last, so that the ends
-    of the grid, where tails are, take part. A grid that is not much larger than the sample is taken whole.
+    together, eight for every XCD. The grid is cut into strata of equal size, and each gives a cluster from its middle.
+    A grid that is not much larger than the sample is taken whole.
 
     Args:
         total_workgroups: Size of the grid, at least 1.
@@ -56,10 +56,10 @@ def choose_workgroups(total_workgroups: int, device: Device, *, clusters: int = 
     size = device.compute.num_xcd * _WORKGROUPS_PER_XCD
     if total_workgroups <= 2 * clusters * size:
         return Sample(np.arange(total_workgroups, dtype=np.int64), np.zeros(1, dtype=np.int64), total_workgroups)
-    last = total_workgroups - size
-    first_ids = np.round(np.linspace(0, last, clusters)).astype(np.int64)
-    # Clusters start at XCD 0, so that each XCD gets the same number; the last keeps the end of the grid.
-    first_ids[1:-1] -= first_ids[1:-1] % device.compute.num_xcd
+    middles = (np.arange(clusters) + 0.5) * total_workgroups / clusters
+    first_ids = np.round(middles - size / 2).astype(np.int64)
+    # Clusters start at XCD 0, so that each XCD runs the same number of consecutive rounds.
+    first_ids -= first_ids % device.compute.num_xcd
     ids = (first_ids[:, None] + np.arange(size, dtype=np.int64)).ravel()
     return Sample(ids, np.arange(clusters, dtype=np.int64) * size, total_workgroups)
 
