@@ -68,7 +68,9 @@ def forms(rng: np.random.Generator, width: int) -> list[tuple[str, str, np.ndarr
     masked[::3] = 0x80000000
     high = np.where(LANES % 2, 0xFFFFFFF8, 100)
     cases = []
-    for offsets in (dense, dense[::-1], cut, masked, high):
+    # One lane of which one, two or three words are in range.
+    straddling = [np.where(LANES == 20, RECORDS - 4 * words, dense) for words in (1, 2, 3)]
+    for offsets in (dense, dense[::-1], cut, masked, high, *straddling):
         vector = {1: offsets.astype(np.uint32)}
         cases.append(("v1", "0 offen", offsets, offsets, vector))
         cases.append(("v1", "s12 offen offset:16", offsets + 16, offsets + 16 + 256, vector))
