@@ -125,8 +125,11 @@ def test_double(machine: Machine, name: str, function: Callable[[np.ndarray], np
     values[:5] = [0.0, -0.0, np.inf, np.nan, 1.0]
     got = apply(machine, f"v_{name}_f64_e32 {{d}}, {{a}}", [values], np.float64)
     with np.errstate(all="ignore"):
-        want = function(values)
-    np.testing.assert_allclose(got, want, rtol=2.0**-52)
+        exact = function(values.astype(np.longdouble))
+        assert_floats(got[:5], exact[:5].astype(np.float64))
+        # Where the host's long double is no wider than double, the reference itself is off by a rounding.
+        bound = 0.51 if np.finfo(np.longdouble).eps < 2.0**-60 else 1.6
+        assert np.max(np.abs(got - exact)[5:] / np.spacing(np.abs(got[5:]))) < bound
 
 
 def test_magnitude_as_argument(machine: Machine) -> None:
