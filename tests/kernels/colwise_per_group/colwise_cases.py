@@ -1,4 +1,4 @@
-"""Inputs and checks that the interpreter's and the engine's tests of the column-wise quantizer share."""
+"""Inputs that the tests of the column-wise quantizer share."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ class Case:
         dtype: of the input.
         row_padding: elements between the rows.
         special: put zero and tiny columns, NaN and both infinities in.
-        interpreted: also run it in Triton's interpreter, which needs a second a case.
     """
 
     name: str
@@ -28,7 +27,6 @@ class Case:
     dtype: torch.dtype = torch.bfloat16
     row_padding: int = 0
     special: bool = False
-    interpreted: bool = False
 
     def x(self) -> torch.Tensor:
         """``(tokens, columns)`` values whose size differs by 2^20 between columns."""
@@ -58,24 +56,24 @@ def put_specials(x: torch.Tensor) -> torch.Tensor:
 
 CASES = (
     Case("aligned equal groups", 256, 64, (64, 128, 192, 256)),
-    Case("tails in every dimension", 301, 70, (37, 150, 293), special=True, interpreted=True),
-    Case("columns below a block, odd", 77, 7, (40, 77), special=True, interpreted=True),
+    Case("tails in every dimension", 301, 70, (37, 150, 293), special=True),
+    Case("columns below a block, odd", 77, 7, (40, 77), special=True),
     Case("columns a multiple of 8 only", 96, 72, (50, 96)),
     Case("tokens a multiple of 2 only", 90, 16, (41, 90)),
     Case("tokens a multiple of 4 only", 92, 16, (41, 92)),
-    Case("empty groups first, middle, last", 160, 24, (0, 61, 61, 61, 160, 160), special=True, interpreted=True),
-    Case("one group has nearly all", 640, 16, (3, 5, 630, 640), special=True, interpreted=True),
-    Case("groups within one chunk", 16, 8, (1, 3, 3, 6, 8, 13), interpreted=True),
+    Case("empty groups first, middle, last", 160, 24, (0, 61, 61, 61, 160, 160), special=True),
+    Case("one group has nearly all", 640, 16, (3, 5, 630, 640), special=True),
+    Case("groups within one chunk", 16, 8, (1, 3, 3, 6, 8, 13)),
     Case("bounds at every residue of a chunk", 104, 8, (9, 19, 30, 42, 55, 69, 84, 99)),
     Case("no token belongs to a group", 40, 16, (0, 0)),
-    Case("rows behind the last group, cut", 200, 16, (7, 13), interpreted=True),
+    Case("rows behind the last group, cut", 200, 16, (7, 13)),
     Case("rows behind the last group, many", 400, 8, (3,)),
-    Case("offsets beyond the rows", 48, 8, (20, 60, 80), interpreted=True),
-    Case("no rows at all", 0, 8, (0, 0), interpreted=True),
+    Case("offsets beyond the rows", 48, 8, (20, 60, 80)),
+    Case("no rows at all", 0, 8, (0, 0)),
     Case("one row", 1, 1, (1,)),
     Case("padded rows", 64, 40, (30, 64), row_padding=24),
     Case("padded rows, odd stride", 64, 40, (30, 64), row_padding=3),
-    Case("fp16", 90, 48, (31, 90), dtype=torch.float16, special=True, interpreted=True),
+    Case("fp16", 90, 48, (31, 90), dtype=torch.float16, special=True),
     Case("fp32", 90, 48, (31, 90), dtype=torch.float32, special=True),
-    Case("fp32, odd", 33, 5, (31, 33), dtype=torch.float32, special=True, interpreted=True),
+    Case("fp32, odd", 33, 5, (31, 33), dtype=torch.float32, special=True),
 )
