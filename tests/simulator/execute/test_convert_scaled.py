@@ -217,3 +217,5 @@ def test_stochastic_rounding(machine: Machine, arch: str, name: str, line: str) 
 def test_an_architecture_without_the_format_is_refused(machine: Machine) -> None:
     with pytest.raises(UnsupportedInstructionError, match="fp4"):
         machine.run("v_cvt_scalef32_pk_fp4_f32 v0, v1, v2, 1.0", arch="gfx942")
+    with pytest.raises(UnsupportedInstructionError, match="packed source"):
+        machine.run("v_cvt_scalef32_pk_fp8_f16 v0, -v1, 1.0", arch="gfx950")

@@ -65,21 +65,31 @@ def rarely(e: Emitter, where: ir.Value, usual: ir.Value, unusual: Callable[[], i
     return result
 
 
-def _number_order(e: Emitter, name: str, a: ir.Value, b: ir.Value) -> ir.Value:
+def _number_order(e: Emitter, name: str, values: tuple[ir.Value, ...]) -> ir.Value:
+    a, b, *rest = values
     plain = e.intrinsic(name, a.type, [a, b])
     first = _is_signalling(e, a)
     either = first if a is b else e.b.or_(first, _is_signalling(e, b))
-    return rarely(e, either, plain, lambda: quieted(e, e.select(first, a, b)))
+    result = rarely(e, either, plain, lambda: quieted(e, e.select(first, a, b)))
+    if not rest:
+        return result
+    # What a step returns does not signal, so only the new value is looked at.
+    (c,) = rest
+    plain = e.intrinsic(name, a.type, [result, c])
+    return rarely(e, _is_signalling(e, c), plain, lambda: quieted(e, c))
 
 
-def larger(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
-    """v_max in IEEE mode: a quiet NaN loses against a number, a signalling one wins and is made quiet, -0 < +0."""
-    return _number_order(e, "llvm.maximumnum", a, b)
+def larger(e: Emitter, *values: ir.Value) -> ir.Value:
+    """v_max and v_max3 in IEEE mode.
+
+    A quiet NaN loses against a number, a signalling one wins and is made quiet, -0 is less than +0.
+    """
+    return _number_order(e, "llvm.maximumnum", values)
 
 
-def smaller(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
-    """v_min, with the rules of ``larger``."""
-    return _number_order(e, "llvm.minimumnum", a, b)
+def smaller(e: Emitter, *values: ir.Value) -> ir.Value:
+    """v_min and v_min3, with the rules of ``larger``."""
+    return _number_order(e, "llvm.minimumnum", values)
 
 
 def larger_number(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:

@@ -69,6 +69,14 @@ def _halves(e: Emitter, word: ir.Value, source: str) -> tuple[ir.Value, ir.Value
     return e.b.fpext(e.bitcast(low, F16), lanes_of(F32)), e.b.fpext(e.bitcast(high, F16), lanes_of(F32))
 
 
+def _word(e: Emitter) -> ir.Value:
+    """The packed first source."""
+    operand = e.form.operands[1]
+    if operand.negate or operand.absolute:
+        raise NotImplementedError("a packed source with a modifier")
+    return e.read(1, "b32")
+
+
 def _store(e: Emitter, value: ir.Value, bits: int) -> None:
     """Put a result of ``bits`` bits where op_sel says, leaving the rest of the register."""
     old = e.load_rows(e.row(0))
@@ -82,7 +90,7 @@ def _narrowing(name: str, source: str) -> None:
         if source == "f32":
             first, second = e.read(1, "f32"), e.read(2, "f32")
         else:
-            first, second = _halves(e, e.read(1, "b32", modifiers=False), source)
+            first, second = _halves(e, _word(e), source)
         factor, mark = _inverse(e, _exponent(e, 3 if source == "f32" else 2))
         codes = [narrow(e, e.b.fmul(v, mark), format_of(e, name), scale=factor) for v in (first, second)]
         _store(e, joined(e, codes[0], codes[1], width), 2 * width)
@@ -95,7 +103,11 @@ def _stochastic(name: str, source: str) -> None:
     def emit(e: Emitter) -> None:
         if any(e.form.bits("op_sel", 4)[:2]):
             raise NotImplementedError("op_sel on a source of a stochastic conversion")
-        value = e.read(1, "f32") if source == "f32" else _halves(e, e.read(1, "b32", modifiers=False), source)[0]
+        if source == "f32":
+            value = e.read(1, "f32")
+        else:
+            low, _ = _halves(e, e.read(1, "b32", modifiers=False), source)
+            value = e.source_modifiers(low, e.form.operands[1])
         factor, mark = _inverse(e, _exponent(e, 3))
         format_ = format_of(e, name)
         seed = random_bits(e, e.read(2, "b32"), format_)
@@ -110,7 +122,7 @@ def _widening_pair(name: str, target: str) -> None:
     width = 4 if name == "fp4" else 8
 
     def emit(e: Emitter) -> None:
-        part = source_part(e, e.read(1, "b32", modifiers=False), 2 * width)
+        part = source_part(e, _word(e), 2 * width)
         factor = _factor(e, _exponent(e, 2))
         plain = [widen(e, code, name) for code in (part, e.b.lshr(part, e.like(part, width)))]
         low, high = (e.b.fmul(value, factor) for value in plain)
@@ -133,7 +145,7 @@ def _half(e: Emitter, scaled: ir.Value, sources: list[ir.Value]) -> ir.Value:
 
 def _widening_one(name: str, target: str) -> None:
     def emit(e: Emitter) -> None:
-        value = widen(e, source_part(e, e.read(1, "b32", modifiers=False), 8), name)
+        value = widen(e, source_part(e, _word(e), 8), name)
         scaled = e.b.fmul(value, _factor(e, _exponent(e, 2)))
         if target == "f32":
             e.write(0, "f32", scaled)

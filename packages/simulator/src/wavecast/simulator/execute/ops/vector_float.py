@@ -90,13 +90,13 @@ def _(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
 @vector("v_max3_f32", "f32", "f32 f32 f32")
 @vector("v_max3_f16", "f16", "f16 f16 f16", keep_high_half=True)
 def _(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    return larger(e, larger(e, a, b), c)
+    return larger(e, a, b, c)
 
 
 @vector("v_min3_f32", "f32", "f32 f32 f32")
 @vector("v_min3_f16", "f16", "f16 f16 f16", keep_high_half=True)
 def _(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    return smaller(e, smaller(e, a, b), c)
+    return smaller(e, a, b, c)
 
 
 @vector("v_med3_f32", "f32", "f32 f32 f32")
@@ -108,7 +108,7 @@ def _(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     rest = e.select(e.b.fcmp_ordered("==", most, b), larger_number(e, a, c), larger_number(e, a, b))
     middle = e.select(e.b.fcmp_ordered("==", most, a), larger_number(e, b, c), rest)
     unordered = e.b.or_(is_nan(e, a, b), is_nan(e, c))
-    return rarely(e, unordered, middle, lambda: smaller(e, smaller(e, a, b), c))
+    return rarely(e, unordered, middle, lambda: smaller(e, a, b, c))
 
 
 @vector("v_maximum3_f32", "f32", "f32 f32 f32")
