@@ -21,7 +21,7 @@ def compiled(arch: str, maximum: float) -> Facts:
         rowwise_resident_kernel,
         arch=arch,
         signature=signature | {"m": "i32", "k": "i32", "x_row_stride": "i32"},
-        constexprs=constexprs | {"BLOCK_M": plan.block_m, "BLOCK_K": plan.block_k},
+        constexprs=constexprs | {"BLOCK_M": plan.block_m, "BLOCK_K": plan.block_k, "VECTOR": plan.vector},
         num_warps=plan.num_warps,
     )
 

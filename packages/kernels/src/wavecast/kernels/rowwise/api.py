@@ -73,13 +73,13 @@ def launch_plan(
         rowwise_resident_kernel[grid](
             x, values, scale, inverse, m, k, x.stride(0),
             FP8_MAX=maximum, EPS=EPS, POWER_OF_TWO=power_of_two,
-            BLOCK_M=plan.block_m, BLOCK_K=plan.block_k, num_warps=plan.num_warps,
+            BLOCK_M=plan.block_m, BLOCK_K=plan.block_k, VECTOR=plan.vector, num_warps=plan.num_warps,
         )  # fmt: skip
     else:
         rowwise_streaming_kernel[grid](
             x, values, scale, inverse, k, x.stride(0),
             FP8_MAX=maximum, EPS=EPS, POWER_OF_TWO=power_of_two,
-            BLOCK_K=plan.block_k, num_warps=plan.num_warps,
+            BLOCK_K=plan.block_k, VECTOR=plan.vector, num_warps=plan.num_warps,
         )  # fmt: skip
 
 

@@ -14,11 +14,14 @@ RESIDENT_VGPRS = 64
 the conversion needs the other half for temporaries and results."""
 
 LANE_VALUES = 32
-"""Values a lane owns where the row is long enough: four 16-byte loads of bf16 and two 16-byte stores of FP8. With half
+"""Values a lane owns where the row is long enough: four 16-byte loads of bf16 and four 8-byte stores of FP8. With half
 as many, the reduction over lanes and the two divisions are a quarter of all instructions."""
 
+VECTOR_BYTES = 16
+"""Widest load of a lane. Neighbouring lanes load neighbouring vectors, so that a wave's load fills whole lines."""
+
 NARROWEST_ROW = 16
-"""Values a row is padded to at least: one 16-byte store."""
+"""Values a row is padded to at least: the sizes that FP8 matrix multiplications take are multiples of it."""
 
 FILL_PROGRAMS = 1024
 """Programs below which rows are not bundled: about three for each of the 256 to 304 CUs of these GPUs, so that a short
@@ -33,6 +36,7 @@ class RowwisePlan:
         resident: the whole row stays in registers, and memory is read once; otherwise twice.
         block_m: rows a program.
         block_k: values of a row a step; all of them if ``resident``.
+        vector: neighbouring values that a lane loads at once.
         num_warps: waves a program.
         programs: size of the (one-dimensional) grid.
     """
@@ -40,6 +44,7 @@ class RowwisePlan:
     resident: bool
     block_m: int
     block_k: int
+    vector: int
     num_warps: int
     programs: int
 
@@ -57,25 +62,36 @@ def next_power_of_two(value: int) -> int:
 def plan_rowwise(m: int, k: int, *, dtype: torch.dtype, arch: str | None) -> RowwisePlan:
     """Plan for an (m, k) input.
 
-    A row is padded to a power of two and given to as many waves as leave each lane `LANE_VALUES` values, so that both
-    the loads and the FP8 stores are 16 bytes wide; very long rows give a lane more. Rows shorter than a workgroup of
+    A row is padded to a power of two and given to as many waves as leave each lane `LANE_VALUES` values, with
+    16-byte loads and stores of as many values; very long rows give a lane more. Rows shorter than a workgroup of
     four waves are bundled, unless that would leave CUs without a program.
 
     Args:
         m, k: rows and columns.
-        dtype: of the input; the plan is the same for all, since the values are held as fp32.
+        dtype: of the input.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None for the interpreter.
     """
-    del dtype
     lanes = wave_lanes(arch)
+    vector = VECTOR_BYTES // dtype.itemsize
     longest = MAX_WAVES * lanes * RESIDENT_VGPRS
     block_k = max(next_power_of_two(k), NARROWEST_ROW)
     if block_k > longest:
         return RowwisePlan(
-            resident=False, block_m=1, block_k=MAX_WAVES * lanes * LANE_VALUES, num_warps=MAX_WAVES, programs=m
+            resident=False,
+            block_m=1,
+            block_k=MAX_WAVES * lanes * LANE_VALUES,
+            vector=vector,
+            num_warps=MAX_WAVES,
+            programs=m,
         )
     block_m = max(4 * lanes * LANE_VALUES // block_k, 1)
     while block_m > 1 and -(-m // block_m) < FILL_PROGRAMS:
         block_m //= 2
-    num_warps = min(max(block_m * block_k // (lanes * LANE_VALUES), 1), MAX_WAVES)
-    return RowwisePlan(resident=True, block_m=block_m, block_k=block_k, num_warps=num_warps, programs=-(-m // block_m))
+    return RowwisePlan(
+        resident=True,
+        block_m=block_m,
+        block_k=block_k,
+        vector=vector,
+        num_warps=min(max(block_m * block_k // (lanes * LANE_VALUES), 1), MAX_WAVES),
+        programs=-(-m // block_m),
+    )
