@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.compile, pytest.mark.execute]
 
 
 def test_predicting_an_experiment_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["predict", "rowwise", "--shape", "tokens=64,n=512", "--json"]) == 0
+    assert run(["predict", "rowwise", "--shape", "tokens=64,n=512", "--json", "--jobs", "1"]) == 0
     chain, fused = document_from_json(json.loads(capsys.readouterr().out)).rows
     assert (chain.variant, fused.variant) == ("separate-kernels", "wavecast")
     assert (chain.launches, fused.launches) == (4, 1)
@@ -40,7 +40,7 @@ def test_predicting_an_experiment_end_to_end(capsys: pytest.CaptureFixture[str])
 def test_only_the_first_launch_pays_for_waking_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
     from wavecast.simulator.devices.loader import load_device
 
-    assert run(["predict", "rowwise", "--shape", "tokens=64,n=512", "--json"]) == 0
+    assert run(["predict", "rowwise", "--shape", "tokens=64,n=512", "--json", "--jobs", "1"]) == 0
     chain, _ = document_from_json(json.loads(capsys.readouterr().out)).rows
     first, *others = (kernel.predicted_us or 0 for kernel in chain.kernels)
     launch = load_device("mi300x").launch
@@ -49,13 +49,28 @@ def test_only_the_first_launch_pays_for_waking_the_queue(capsys: pytest.CaptureF
 
 
 def test_fences_are_counted_as_executed(capsys: pytest.CaptureFixture[str]) -> None:
-    arguments = ["weight-transpose", "--shape", "experts=1,k=128,n=256", "--json"]
+    arguments = ["weight-transpose", "--shape", "experts=1,k=128,n=256", "--json", "--jobs", "1"]
     assert run(["predict", *arguments]) == 0
     ordered, relaxed, ours = document_from_json(json.loads(capsys.readouterr().out)).rows
     # Two tiles, whose 128 scales are lanes of 2 waves. Of the two atomics a float minimum compiles to (smin, umax),
     # positive scales take one, and skip the other with its fences.
     assert (ordered.fence_release, ordered.fence_acquire) == (4, 4)
     assert relaxed.fence_release == ours.fence_release == 0
+
+
+def test_processes_give_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    documents = []
+    for jobs in ("1", "2"):
+        assert run(["predict", "rowwise", "--shape", "tokens=64,n=512", "--json", "--jobs", jobs]) == 0
+        documents.append(capsys.readouterr().out)
+    assert documents[0] == documents[1]
+
+
+def test_an_error_in_another_process_comes_back_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["weight-transpose", "--shape", "experts=1,k=65536,n=65536", "--jobs", "2"]
+    assert run(["predict", *arguments]) == 2
+    message, _, _ = capsys.readouterr().err.partition("\n")
+    assert message.startswith("error: K * N of one expert")
 
 
 def test_a_function_that_launches_nothing() -> None:

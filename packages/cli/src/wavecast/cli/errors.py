@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
 
 
@@ -27,6 +28,14 @@ class CliError(Exception):
         super().__init__(message)
         self.hint = hint
         self.code = code
+
+    def __reduce__(self) -> tuple[Callable[..., CliError], tuple[str, str, ExitCode]]:
+        # An exception is rebuilt from its positional arguments alone, and this one comes back from other processes.
+        return _rebuild, (str(self), self.hint, self.code)
+
+
+def _rebuild(message: str, hint: str, code: ExitCode) -> CliError:
+    return CliError(message, hint=hint, code=code)
 
 
 def misuse(message: str, *, hint: str = "") -> CliError:

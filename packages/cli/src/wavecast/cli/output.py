@@ -53,8 +53,8 @@ def print_error(message: str, hint: str) -> None:
 class Steps:
     """Progress of a known number of steps; this one shows nothing."""
 
-    def start(self, name: str) -> None:
-        """Say which step starts now."""
+    def done(self, name: str) -> None:
+        """Say that a step is through."""
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -68,11 +68,9 @@ class _Bar(Steps):
     def __init__(self, bar: Progress, total: int) -> None:
         self._bar = bar
         self._task = bar.add_task("", total=total)
-        self._started = 0
 
-    def start(self, name: str) -> None:
-        self._bar.update(self._task, description=name, completed=self._started)
-        self._started += 1
+    def done(self, name: str) -> None:
+        self._bar.update(self._task, description=name, advance=1)
 
     @contextmanager
     def paused(self) -> Iterator[None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +27,7 @@ def predict(
     ] = None,
     variant: Annotated[list[str] | None, typer.Option(help="Only this one and the baseline; may be repeated.")] = None,
     shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a processor.")] = None,
     freeze: Annotated[Path | None, typer.Option(help="Write a record a measurement can complete, to DIR.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print wavecast.predict/1 on stdout.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns; adds bytes and registers.")] = False,
@@ -34,8 +37,9 @@ def predict(
     from wavecast.cli.rows import PREDICT_SCHEMA, Document, document_to_json
 
     cases = _cases(experiments or [], device=device, variants=variant or [], shape=shape)
-    results, failures = _predict_all(cases, show=None if json else lambda rows: tables.print_rows(rows, wide=wide))
-    rows = tuple(row for result in results for row in result)
+    show = None if json else partial(tables.print_rows, wide=wide)
+    found, failures = _predict_all(cases, jobs=jobs or os.cpu_count() or 1, show=show)
+    rows = tuple(found)
     if json:
         output.print_json(document_to_json(Document(schema=PREDICT_SCHEMA, rows=rows)))
     if freeze is not None:
@@ -64,27 +68,26 @@ def _cases(names: list[str], *, device: str | None, variants: list[str], shape: 
 
 
 def _predict_all(
-    cases: Sequence[Case], *, show: Callable[[Sequence[Row]], None] | None
-) -> tuple[list[tuple[Row, ...]], list[CliError]]:
+    cases: Sequence[Case], *, jobs: int, show: Callable[[Sequence[Row]], None] | None
+) -> tuple[list[Row], list[CliError]]:
     """Predict every case; one that fails does not keep the others from being answered.
 
     Args:
         cases: What to predict.
+        jobs: Processes to spread them over.
         show: Called with the rows of each case as soon as they are known.
     """
-    from wavecast.cli.prediction import predict_case
+    from wavecast.cli.prediction import predict_cases
 
-    results: list[tuple[Row, ...]] = []
-    failures: list[CliError] = []
+    rows: list[Row] = []
+    errors: dict[str, CliError] = {}
     with output.progress(sum(len(case.variants) for case in cases)) as steps:
-        for case in cases:
-            try:
-                rows = predict_case(case, advance=steps.start)
-            except CliError as error:
-                failures.append(error)
-                continue
-            results.append(rows)
-            if show is not None:
+        for outcome in predict_cases(cases, jobs=jobs, done=steps.done):
+            rows += outcome.rows
+            for error in outcome.errors:
+                # One wrong size makes every variant say the same.
+                errors.setdefault(str(error), error)
+            if show is not None and outcome.rows:
                 with steps.paused():
-                    show(rows)
-    return results, failures
+                    show(outcome.rows)
+    return rows, list(errors.values())

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
+from multiprocessing import get_context
 
 from wavecast.cli import __version__, simulate
+from wavecast.cli.errors import CliError
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.experiments.operators import last_path
 from wavecast.cli.rows import KernelRow, Row, error_percent
@@ -28,23 +33,71 @@ class Case:
     variants: tuple[str, ...]
 
 
-def predict_case(case: Case, *, advance: Callable[[str], None]) -> tuple[Row, ...]:
-    """Predict all variants of a case.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a case.
+
+    Attributes:
+        rows: One row for each variant that could be predicted, with speedups over the baseline.
+        errors: One for each that could not.
+    """
+
+    rows: tuple[Row, ...]
+    errors: tuple[CliError, ...]
+
+
+def predict_cases(cases: Sequence[Case], *, jobs: int, done: Callable[[str], None]) -> Iterator[Outcome]:
+    """Predict all variants of all cases; the outcomes come in the order of the cases.
 
     Args:
-        case: What to predict.
-        advance: Called with the variant's name before each one runs.
-
-    Returns:
-        One row a variant, with speedups over the baseline.
+        cases: What to predict.
+        jobs: Processes to spread the variants over; 1 stays in this one.
+        done: Called with a name whenever a variant is through, perhaps from another thread.
     """
-    return tuple(with_speedups(list(_rows(case, advance))))
+    tasks = [(case, variant) for case in cases for variant in case.variants]
+    with _executor(min(jobs, len(tasks))) as submit:
+        futures = [submit(case, variant) for case, variant in tasks]
+        for (case, variant), future in zip(tasks, futures, strict=True):
+            future.add_done_callback(partial(_report, done, f"{case.experiment.name} {variant}"))
+        results = iter(futures)
+        for case in cases:
+            answers = [next(results).result() for _ in case.variants]
+            rows = tuple(with_speedups([answer for answer in answers if isinstance(answer, Row)]))
+            yield Outcome(rows, tuple(answer for answer in answers if isinstance(answer, CliError)))
 
 
-def _rows(case: Case, advance: Callable[[str], None]) -> Iterator[Row]:
-    for variant in case.variants:
-        advance(f"{case.experiment.name} {variant}")
-        yield predict_variant(case, variant)
+Answer = Row | CliError
+
+
+@contextmanager
+def _executor(jobs: int) -> Iterator[Callable[[Case, str], Future[Answer]]]:
+    """A function that predicts one variant, now or in another process."""
+    if jobs <= 1:
+        yield _predict_now
+        return
+    # Fresh processes: a fork would inherit the progress bar's thread and what the compilers hold.
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        try:
+            yield lambda case, variant: pool.submit(_answer, case, variant)
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _report(done: Callable[[str], None], name: str, _: Future[Answer]) -> None:
+    done(name)
+
+
+def _predict_now(case: Case, variant: str) -> Future[Answer]:
+    future: Future[Answer] = Future()
+    future.set_result(_answer(case, variant))
+    return future
+
+
+def _answer(case: Case, variant: str) -> Answer:
+    try:
+        return predict_variant(case, variant)
+    except CliError as error:
+        return error
 
 
 def predict_variant(case: Case, variant: str) -> Row:
