@@ -93,7 +93,8 @@ def quantize_expert_weights(
 ) -> ExpertWeights:
     """Quantize expert weights with one scale per expert and n, in one launch, keeping their layout.
 
-    Reads each value once for K up to 65,536 (32,768 on NVIDIA), twice beyond.
+    Reads each value once for K up to 65,536 (32,768 on NVIDIA), twice beyond. Accesses are wide where K is a multiple
+    of 16, and value by value where not.
 
     Args:
         weight: (E, K, N) bf16, fp16 or fp32 with K contiguous, strides (K * N, 1, K).

@@ -124,7 +124,8 @@ def quantize_rowwise(
 ) -> RowwiseQuantized:
     """Quantize each row of a matrix with its own scale, in one launch.
 
-    Reads each value once for rows of up to 65,536 values (32,768 on NVIDIA), twice beyond.
+    Reads each value once for rows of up to 65,536 values (32,768 on NVIDIA), twice beyond. Accesses are wide where K
+    and the row stride are multiples of 16, and value by value where not.
 
     Args:
         x: (M, K) bf16, fp16 or fp32; rows contiguous, any row stride.

@@ -126,6 +126,7 @@ def quantize_weight_transpose(
 
     Deterministic: no atomics. Reads each value once for N up to 5,120 (bf16; 2,560 for fp32); of a longer N, the rows
     beyond are read twice, the second time from the caches; see `TransposePlan.read_bytes`.
+    Loads are wide where K is a multiple of 16, stores where N is; other sizes are right, but slower.
 
     Args:
         weight: (E, K, N) bf16, fp16 or fp32 with K contiguous, strides (K * N, 1, K).
