@@ -1,6 +1,7 @@
 """FP8 operators for AMD Instinct MI300X, MI325X and MI355X, with plain torch references.
 
-Operators live in one folder each; this module exports what every caller needs: the formats and the path taken.
+Operators live in one folder each and are imported from there (``from wavecast.kernels.colwise_per_group import
+colwise_per_group``); this module exports what every caller needs: the formats and the path taken.
 """
 
 from __future__ import annotations

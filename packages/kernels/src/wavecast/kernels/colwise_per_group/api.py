@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import torch
 
 from wavecast.kernels.checks import check_fits_int32, check_offsets, check_row_major, check_tensor
+from wavecast.kernels.colwise_per_group.kernel import colwise_per_group_kernel
 from wavecast.kernels.colwise_per_group.plan import Plan, plan
 from wavecast.kernels.colwise_per_group.reference import column_major_empty, colwise_per_group_reference
 from wavecast.kernels.device import Path, launch_device, route
@@ -109,8 +110,6 @@ def launch_colwise(
     check_fits_int32("elements between the first and last row of a tile", plan.rows * x.stride(0))
     check_fits_int32("elements between the first and last column of a tile", (plan.columns + 1) * x.shape[0])
     grid, arguments, constants = colwise_launch(x, offs.numel(), fmt=fmt, power_of_two=power_of_two, plan=plan)
-    from wavecast.kernels.colwise_per_group.kernel import colwise_per_group_kernel
-
     colwise_per_group_kernel[grid](x, offs, values, scale, inverse, *arguments, **constants)
 
 
