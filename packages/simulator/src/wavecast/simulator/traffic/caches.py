@@ -153,8 +153,13 @@ def _scaled_sets(capacity: int, line: int, ways: int, fraction: float) -> int:
 
 @njit(cache=True)
 def set_of(line: Any, sets: Any) -> Any:
-    """Set of a line: the upper bits of a multiplicative hash."""
-    return int(((line * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(33)) % np.uint64(sets))
+    """Set of a line: the 64-bit finaliser of SplitMix, whose every output bit depends on every input bit.
+
+    A single multiplication does not do: rows of a matrix would crowd into a third of the sets.
+    """
+    line = (line ^ (line >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    line = (line ^ (line >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return int((line ^ (line >> np.uint64(31))) % np.uint64(sets))
 
 
 @njit(cache=True)
