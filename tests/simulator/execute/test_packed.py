@@ -135,6 +135,15 @@ def test_halves_clamp_constants_and_overflow(machine: Machine) -> None:
     assert_floats(got.view(np.float16).reshape(-1, 2), product)
 
 
+def test_halves_with_accumulator(machine: Machine) -> None:
+    a, b = floats(np.float16, 1600, 1), floats(np.float16, 1600, 2)
+    got = apply(
+        machine, "v_pk_fmac_f16 {d}, {a}, {b}", [a.view(np.uint32), b.view(np.uint32)], np.uint32, old=0x3C003C00
+    )
+    one = np.ones(1600, np.float16)
+    assert_floats(got.view(np.float16), each(exact.fused, a, b, one, dtype=np.float16))
+
+
 def test_order_that_keeps_nan(machine: Machine) -> None:
     halves = [floats(np.float16, 1600, seed).reshape(-1, 2) for seed in range(3)]
     words = [np.ascontiguousarray(half).view(np.uint32).reshape(-1) for half in halves]

@@ -123,6 +123,14 @@ _packed_half("v_pk_maximum3_f16", 3, _maximum)
 _packed_half("v_pk_minimum3_f16", 3, _minimum)
 
 
+@raw("v_pk_fmac_f16", "b32 b32 b32")
+def _(e: Emitter) -> None:
+    """A VOP2 opcode: no selection and no signs, and the destination is the third source."""
+    words = [e.read(1, "b32"), e.read(2, "b32"), e.load_rows(e.row(0))]
+    values = [_halves(e, word, F16) for word in words]
+    e.write(0, "b32", e.b.bitcast(limit_half(e, fma_half(e, *values), values), lanes_of(I32)))
+
+
 def _packed_integer(name: str, sources: int, semantics: Semantics, saturating: Semantics | None = None) -> None:
     @raw(name, " ".join(["b32"] * (sources + 1)))
     def _(e: Emitter) -> None:
