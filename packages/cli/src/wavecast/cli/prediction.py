@@ -128,7 +128,7 @@ def predict_variant(case: Case, variant: str) -> Row:
         published_source=published.source if published else None,
         error_percent=error_percent(prediction.time_us, published_us=published_us),
         bound=longest.bound if longest else None,
-        cause=longest.cause if longest else None,
+        cause=_cause(kernels, longest),
         hbm_read_bytes=_total(kernels, "hbm_read_bytes"),
         hbm_write_bytes=_total(kernels, "hbm_write_bytes"),
         minimum_bytes=experiment.minimum_bytes(shape),
@@ -156,6 +156,12 @@ def with_speedups(rows: Sequence[Row]) -> Iterator[Row]:
             speedup=_ratio(baseline.predicted_us if baseline else None, row.predicted_us),
             speedup_published=_ratio(baseline.published_us if baseline else None, row.published_us),
         )
+
+
+def _cause(kernels: Sequence[KernelRow], longest: KernelRow | None) -> str | None:
+    if longest is None or longest.cause is None or len(kernels) == 1:
+        return longest.cause if longest else None
+    return f"{longest.name}, the longest of {len(kernels)} kernels: {longest.cause}"
 
 
 def _ratio(before: float | None, after: float | None) -> float | None:

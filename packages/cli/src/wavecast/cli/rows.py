@@ -99,7 +99,7 @@ class Row:
         speedup: Predicted time of the baseline over the predicted time.
         speedup_published: The same from the published times.
         bound: What limits the kernel that takes the most time.
-        cause: One sentence that says why.
+        cause: One sentence that says why, of the kernel that takes the most time.
         hbm_read_bytes: Bytes read from HBM by all kernels.
         hbm_write_bytes: Bytes written to HBM by all kernels.
         minimum_bytes: Bytes that any implementation must move: inputs once, outputs once.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from wavecast.cli import output
+from wavecast.cli.experiments.catalogue import EXPERIMENTS
 from wavecast.cli.rows import Row
 
 # Heading and whether it is shown at 80 columns.
@@ -35,7 +36,7 @@ COLUMNS: tuple[tuple[str, bool], ...] = (
 
 
 def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:
-    """Print the rows of one case: a heading, a table, the cause of each row, and where the published times are from."""
+    """Print the rows of one case: heading, table, the cause of each row, where the published times are from, remark."""
     first = rows[0]
     sizes = " ".join(f"{key}={value}" for key, value in first.shape.items())
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
@@ -47,8 +48,10 @@ def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:
         cells = _cells(row)
         table.add_row(*(cell for cell, (_, narrow) in zip(cells, COLUMNS, strict=True) if wide or narrow))
     output.print_table(f"{first.experiment}  {sizes}  {first.device} ({first.arch}), {first.dtype}", wide=wide)
+    experiment = EXPERIMENTS[first.experiment]
+    output.print_table(textwrap.fill(experiment.summary, output.NARROW), wide=wide)
     output.print_table(table, wide=wide)
-    for line in _remarks(rows):
+    for line in [*_remarks(rows), *([f"note: {experiment.remark}"] if experiment.remark else [])]:
         output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
     output.print_table("", wide=wide)
 
