@@ -70,6 +70,13 @@ def _memory(traffic: Traffic, bound: Bound) -> str:
 def _latency(kernel: Kernel, traffic: Traffic, evaluation: Evaluation) -> str:
     index, clk = evaluation.wave.longest_wait, evaluation.wave.longest_wait_clk
     occupancy = f"{traffic.residency.waves_per_simd} waves a SIMD ({traffic.residency.limiter})"
+    if evaluation.wave.supply_clk > clk:
+        held = traffic.residency.workgroups_per_cu
+        others = "no other workgroup" if held == 1 else f"{held - 1} other workgroup{'s' if held > 2 else ''}"
+        return (
+            f"a workgroup with barriers waits {evaluation.wave.supply_clk:,.0f} cycles for its own data, and a compute "
+            f"unit holds {others} to work meanwhile ({traffic.residency.limiter})"
+        )
     if index is None:
         return f"start, scalar work and branches of the waves, with {occupancy}"
     instruction = kernel.instructions[index]

@@ -57,11 +57,14 @@ class WaveDemands:
         demands: For the queueing network.
         longest_wait: Memory instruction that holds a wave longest over its life, or None if none does.
         longest_wait_clk: Cycles it does.
+        supply_clk: Cycles in which the waves of a workgroup stand still together while the device delivers their data;
+            0 without barriers.
     """
 
     demands: Demands
     longest_wait: int | None
     longest_wait_clk: float
+    supply_clk: float
 
 
 def launch_work(execution: Execution, traffic: Traffic, device: Device) -> Work:
@@ -87,12 +90,13 @@ def wave_demands(work: Work, device: Device, *, warm: float, supply_clk: float) 
         work: The launch.
         device: Constants.
         warm: Part of the memory-side cache's misses that a repeated launch finds there.
-        supply_clk: Cycles in which the device delivers what one workgroup reads, at a compute unit's share of L2 and
-            memory. Between barriers a workgroup loads as a whole and then computes as a whole, so its waves stand still
-            that long; without barriers they drift apart and overlap.
+        supply_clk: Cycles in which the device delivers what one workgroup waits for, at a compute unit's share of L2
+            and memory. Between barriers a workgroup loads as a whole and then computes as a whole, so its waves stand
+            still that long; without barriers they drift apart and overlap.
     """
     traffic = work.traffic
     waves = max(1, traffic.workgroups * traffic.residency.waves_per_workgroup)
+    supply_clk = supply_clk if work.has_barrier else 0.0
     simd, alone = work.classes.split_clk(work.times, device)
     awaited = {index for point in work.points for index in point.awaits}
     latencies = {index: latency_clk(work, index, device, warm=warm) for index in awaited}
@@ -108,13 +112,13 @@ def wave_demands(work: Work, device: Device, *, warm: float, supply_clk: float) 
         + sum(by_cause.values())
         + work.executions("buffer_inv") * device.fences.invalidate_clk
         + device.issue.wave_overhead_clk
-        + (supply_clk if work.has_barrier else 0.0),
+        + supply_clk,
         simd_clk=simd,
         address_clk=(address + traffic.scratch_bytes / _ADDRESS_BYTES_PER_CLK) / waves,
         fill_clk=traffic.l2_read_bytes / device.l1.fill_bytes_per_clk / waves,
         lds_clk=traffic.lds_clk / waves + exchange,
     )
-    return WaveDemands(demands, longest, by_cause[longest] if longest is not None else 0.0)
+    return WaveDemands(demands, longest, by_cause[longest] if longest is not None else 0.0, supply_clk)
 
 
 def latency_clk(work: Work, index: int, device: Device, *, warm: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wavecast.simulator.devices import Device
+from wavecast.simulator.devices.constants import Hbm, Mall
 from wavecast.simulator.timing.demands import WaveDemands, Work, wave_demands
 from wavecast.simulator.timing.network import Residence, residence
 from wavecast.simulator.timing.prediction import Bound, Position
@@ -131,10 +132,16 @@ def _compute_units_us(case: Case, device: Device, wave: WaveDemands) -> tuple[fl
 
 
 def _supply_us(traffic: Traffic, device: Device, *, warm: float) -> float:
-    """Time the device needs to deliver everything that is read, one level behind the other."""
-    fabric = traffic.fabric_read_bytes / device.mall.read_tb_s
-    hbm = traffic.hbm_read_bytes * (1 - warm) / device.hbm.read_tb_s
-    return (traffic.l2_read_bytes / device.l2.read_tb_s + max(fabric, hbm)) / _BYTES_PER_US
+    """Time the device needs to deliver what workgroups wait for: everything they read, and a share of what they write.
+
+    The levels work as a pipeline, so the slowest counts.
+    """
+    stored = device.combine.store_wait
+    l2 = traffic.l2_read_bytes / device.l2.read_tb_s / _BYTES_PER_US + stored * _l2_write_us(traffic, device)
+    fabric = _one_by_one_us(traffic.fabric_read_bytes, stored * traffic.fabric_write_bytes, device.mall)
+    cold = 1 - warm
+    hbm = _one_by_one_us(traffic.hbm_read_bytes * cold, stored * traffic.hbm_write_bytes * cold, device.hbm)
+    return max(l2, fabric, hbm)
 
 
 def _round_up(value: float) -> int:
@@ -149,23 +156,29 @@ def _workgroup_launch_us(traffic: Traffic, device: Device) -> float:
 
 def _l2_us(traffic: Traffic, device: Device) -> float:
     """Reads and writes that fill a segment by bytes, every other write by its request; longer at a hot channel."""
+    read_us = traffic.l2_read_bytes / (device.l2.read_tb_s * _BYTES_PER_US)
+    return (read_us + _l2_write_us(traffic, device)) * traffic.channel_imbalance**device.l2.channel_skew
+
+
+def _l2_write_us(traffic: Traffic, device: Device) -> float:
     partial = traffic.l2_partial_write_requests
     whole_bytes = 64 * max(0, traffic.l2_write_requests - partial)
-    read_us = traffic.l2_read_bytes / (device.l2.read_tb_s * _BYTES_PER_US)
     whole_us = whole_bytes / (device.l2.write_tb_s * _BYTES_PER_US)
-    partial_us = partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us
-    return (read_us + whole_us + partial_us) * traffic.channel_imbalance**device.l2.channel_skew
+    return whole_us + partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us
 
 
-def _mixed_us(read_bytes: float, write_bytes: float, rates: object) -> float:
-    """Time of reads and writes together: by their own rates if one is alone, by the mixed rate if they are equal."""
+def _mixed_us(read_bytes: float, write_bytes: float, rates: Mall | Hbm) -> float:
+    """Reads and writes together: by their own rates if one is alone, by the mixed rate if they are equal."""
     total = read_bytes + write_bytes
     if not total:
         return 0.0
-    read_tb_s, write_tb_s, mixed_tb_s = (getattr(rates, name) for name in ("read_tb_s", "write_tb_s", "mixed_tb_s"))
     mixing = 2 * min(read_bytes, write_bytes) / total
-    alone = read_bytes / read_tb_s + write_bytes / write_tb_s
-    return ((1 - mixing) * alone + mixing * total / mixed_tb_s) / _BYTES_PER_US
+    mixed_us = total / rates.mixed_tb_s / _BYTES_PER_US
+    return (1 - mixing) * _one_by_one_us(read_bytes, write_bytes, rates) + mixing * mixed_us
+
+
+def _one_by_one_us(read_bytes: float, write_bytes: float, rates: Mall | Hbm) -> float:
+    return (read_bytes / rates.read_tb_s + write_bytes / rates.write_tb_s) / _BYTES_PER_US
 
 
 def _atomics_us(traffic: Traffic, device: Device) -> float:

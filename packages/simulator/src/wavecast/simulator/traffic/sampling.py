@@ -10,6 +10,7 @@ from wavecast.simulator.devices import Device
 
 _WORKGROUPS_PER_XCD = 8
 _CLUSTERS = 8
+_GOLDEN_RATIO = 0.6180339887498949
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,9 @@ def choose_workgroups(total_workgroups: int, device: Device, *, clusters: int = 
     """A stratified sample of clusters of consecutive workgroups.
 
     Ids go round-robin over the XCDs, and workgroups that share cache lines have neighbouring ids: they are taken
-    together, eight for every XCD. The grid is cut into strata of equal size, and each gives a cluster from its middle.
-    A grid that is not much larger than the sample is taken whole.
+    together, eight for every XCD. The grid is cut into strata of equal size, and each gives one cluster. Where in the
+    stratum follows the golden ratio: equal distances would fall in step with the powers of two that grids and address
+    maps are made of. A grid that is not much larger than the sample is taken whole.
 
     Args:
         total_workgroups: Size of the grid, at least 1.
@@ -56,8 +58,9 @@ def choose_workgroups(total_workgroups: int, device: Device, *, clusters: int = 
     size = device.compute.num_xcd * _WORKGROUPS_PER_XCD
     if total_workgroups <= 2 * clusters * size:
         return Sample(np.arange(total_workgroups, dtype=np.int64), np.zeros(1, dtype=np.int64), total_workgroups)
-    middles = (np.arange(clusters) + 0.5) * total_workgroups / clusters
-    first_ids = np.round(middles - size / 2).astype(np.int64)
+    stratum = total_workgroups / clusters
+    places = (np.arange(clusters) * _GOLDEN_RATIO + 0.5) % 1.0
+    first_ids = np.round(np.arange(clusters) * stratum + places * (stratum - size)).astype(np.int64)
     # Clusters start at XCD 0, so that each XCD runs the same number of consecutive rounds.
     first_ids -= first_ids % device.compute.num_xcd
     ids = (first_ids[:, None] + np.arange(size, dtype=np.int64)).ravel()
