@@ -71,16 +71,6 @@ def check_same_size(name_a: str, size_a: int, name_b: str, size_b: int) -> None:
         raise ValueError(f"{name_a} is {size_a} but {name_b} is {size_b}; they must be equal")
 
 
-def check_multiple(name: str, size: int, of: int, *, way_out: str) -> None:
-    """Check that a named size is a multiple of ``of``; ``way_out`` completes the message.
-
-    Raises:
-        ValueError: it is not.
-    """
-    if size % of:
-        raise ValueError(f"{name} is {size}; a multiple of {of} is wanted; {way_out}")
-
-
 def check_fits_int32(name: str, size: int) -> None:
     """Check that an index range fits in 32 bits, where a kernel relies on it.
 
