@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
+EXAMPLES = sorted(ROOT.glob("docs/examples/*.py"))
 CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
@@ -66,17 +67,27 @@ def test_command_exists(command: str) -> None:
     if words[:2] != ["hatch", "run"]:
         assert words[0] in SHELL_WORDS
         return
+    if words[2] == "python":
+        assert (ROOT / words[3]).exists()
+        return
     environment, _, script = words[2].rpartition(":")
     environments = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["envs"]
     assert script in environments[environment or "default"]["scripts"]
 
 
+def run_python(*words: str, folder: Path) -> None:
+    run = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=False, cwd=folder)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout
+
+
 @pytest.mark.docs
 @pytest.mark.parametrize("command", CLI_COMMANDS)
 def test_command_runs(command: str, tmp_path: Path) -> None:
-    words = shlex.split(command)[3:]
-    run = subprocess.run(
-        [sys.executable, "-m", "wavecast.cli", *words], capture_output=True, text=True, check=False, cwd=tmp_path
-    )
-    assert run.returncode == 0, run.stderr
-    assert run.stdout
+    run_python("-m", "wavecast.cli", *shlex.split(command)[3:], folder=tmp_path)
+
+
+@pytest.mark.docs
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.name for example in EXAMPLES])
+def test_example_runs(example: Path, tmp_path: Path) -> None:
+    run_python(str(example), folder=tmp_path)
