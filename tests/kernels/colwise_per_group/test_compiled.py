@@ -43,7 +43,7 @@ def facts(
     multiples_of_16: tuple[str, ...] = (), below_2_gib: bool = True,
 ) -> Facts:  # fmt: skip
     """Compile as a launch on aligned buffers would; ``below_2_gib``: as on buffers for which 32-bit offsets suffice."""
-    options = {key: constants[key] for key in ("num_warps", "num_stages") if key in constants}
+    options = {key: constants[key] for key in ("num_warps", "num_stages", "waves_per_eu") if key in constants}
     pointers = "DS" if below_2_gib else "D"
     attrs = {name: pointers for name, kind in types.items() if kind.startswith("*")}
     code = compile_kernel(
@@ -70,10 +70,10 @@ def facts(
 
 
 def ours(arch: str, tokens: int, columns: int, groups: int, *, dtype: torch.dtype = torch.bfloat16,
-         below_2_gib: bool = True) -> Facts:  # fmt: skip
+         below_2_gib: bool = True, power_of_two: bool = True) -> Facts:  # fmt: skip
     x = torch.empty((tokens, columns), dtype=dtype, device="meta")
     tile = plan(tokens, groups, element_bytes=x.element_size(), arch=arch)
-    _, _, constants = colwise_launch(x, groups, fmt=native_format(arch), power_of_two=True, plan=tile)
+    _, _, constants = colwise_launch(x, groups, fmt=native_format(arch), power_of_two=power_of_two, plan=tile)
     element = {torch.bfloat16: "*bf16", torch.float16: "*fp16", torch.float32: "*fp32"}[dtype]
     sizes = dict.fromkeys(("tokens_units", "columns_units", "row_stride_units", "groups"), "i32")
     types = {"x_ptr": element, "offs_ptr": "*i32", "out_ptr": FP8[arch], "scale_ptr": "*fp32", "inverse_ptr": "*fp32"}
@@ -101,9 +101,10 @@ def test_loads_take_16_bytes_and_stores_8_a_lane(arch: str, below_2_gib: bool, m
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
-def test_two_workgroups_fit_a_compute_unit_at_the_published_shape(arch: str) -> None:
+@pytest.mark.parametrize("power_of_two", [True, False])
+def test_two_workgroups_fit_a_compute_unit_at_the_published_shape(arch: str, power_of_two: bool) -> None:
     """8 waves of 1024 rows: at most 128 VGPRs leave 4 waves a SIMD, which are two workgroups; LDS is no limit."""
-    compiled = ours(arch, 32768, 7168, 32)
+    compiled = ours(arch, 32768, 7168, 32, power_of_two=power_of_two)
     assert plan(32768, 32, element_bytes=2, arch=arch).waves == 8
     assert compiled.vgpr <= 128
     assert compiled.spills == 0

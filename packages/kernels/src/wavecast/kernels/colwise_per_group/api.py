@@ -134,6 +134,8 @@ def colwise_launch(
         "LANE_COLS": plan.lane_cols,
         "num_warps": plan.waves,
     }
+    if plan.waves_per_simd is not None:
+        constants["waves_per_eu"] = plan.waves_per_simd
     arguments = (tokens // tokens_unit, columns // columns_unit, x.stride(0) // columns_unit, groups)
     # One program more than groups: it zeroes the rows behind the last group.
     return (-(-columns // plan.columns), groups + 1), arguments, constants
