@@ -22,6 +22,7 @@ def test_predicting_an_experiment_end_to_end(capsys: pytest.CaptureFixture[str])
     assert [kernel.launches for kernel in chain.kernels] == [1, 1, 1, 1]
     for row in (chain, fused):
         assert (row.path, row.arch, row.device) == ("triton", "gfx942", "mi300x")
+        assert row.dtype == "bf16 -> e4m3fnuz"
         assert row.spec is not None
         assert row.spec.startswith("mi300x-")
         assert row.predicted_us == pytest.approx(sum(kernel.predicted_us or 0 for kernel in row.kernels))

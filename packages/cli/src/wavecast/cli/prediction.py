@@ -12,7 +12,7 @@ from multiprocessing import get_context
 from wavecast.cli import __version__, simulate
 from wavecast.cli.errors import CliError
 from wavecast.cli.experiments.experiment import Experiment, Shape
-from wavecast.cli.experiments.operators import last_path
+from wavecast.cli.experiments.operators import last_path, result_dtype
 from wavecast.cli.rows import KernelRow, Row, error_percent
 
 
@@ -105,7 +105,8 @@ def predict_variant(case: Case, variant: str) -> Row:
     experiment, shape = case.experiment, case.shape
     with simulate.translated_errors():
         inputs = experiment.make_inputs(shape)
-        prediction = simulate.predict_run(lambda: experiment.run(variant, inputs), device=case.device)
+        results: list[object] = []
+        prediction = simulate.predict_run(lambda: results.append(experiment.run(variant, inputs)), device=case.device)
     published = experiment.published_for(variant, shape=shape, device=case.device)
     published_us = published.time_us if published else None
     kernels = prediction.kernels
@@ -117,7 +118,7 @@ def predict_variant(case: Case, variant: str) -> Row:
         device=case.device,
         arch=prediction.arch,
         shape=dict(shape),
-        dtype=experiment.dtype,
+        dtype=f"{experiment.dtype} -> {result_dtype(results[-1]) or experiment.dtype}",
         path=last_path(),
         launches=sum(kernel.launches for kernel in kernels),
         kernels=kernels,

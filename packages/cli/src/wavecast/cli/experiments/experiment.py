@@ -42,7 +42,7 @@ class Experiment:
         variants: Names of the variants, the baseline first.
         shapes: Shapes that are run when none is asked for; all have the same keys.
         device: Device of the published figures, used when none is asked for.
-        dtype: Element types, ``bf16 -> fp8``.
+        dtype: Element type of the inputs, ``bf16``.
         published: Published times.
         remark: What else was published, or how a published headline differs from its source; empty if nothing.
         minimum_bytes: Shape to the bytes that any implementation must move: inputs once, outputs once.

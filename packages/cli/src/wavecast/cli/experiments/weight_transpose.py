@@ -30,7 +30,7 @@ EXPERIMENT = Experiment(
     variants=("atomic-acq-rel", "atomic-relaxed", "wavecast"),
     shapes=(LARGE, SMALL),
     device="mi300x",
-    dtype="bf16 -> fp8",
+    dtype="bf16",
     published=(
         Published(variant="atomic-relaxed", shape=LARGE, time_us=10430, device="mi300x", source=SOURCE),
         Published(variant="atomic-relaxed", shape=SMALL, time_us=72, device="mi300x", source=SOURCE),
