@@ -47,9 +47,10 @@ def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:
     for row in rows:
         cells = _cells(row)
         table.add_row(*(cell for cell, (_, narrow) in zip(cells, COLUMNS, strict=True) if wide or narrow))
-    output.print_table(f"{first.experiment}  {sizes}  {first.device} ({first.arch}), {first.dtype}", wide=wide)
     experiment = EXPERIMENTS[first.experiment]
-    output.print_table(textwrap.fill(experiment.summary, output.NARROW), wide=wide)
+    where = f"{first.device} ({first.arch}), {first.dtype}, Triton {first.triton}"
+    for line in (f"{first.experiment}  {sizes}", where, textwrap.fill(experiment.summary, output.NARROW)):
+        output.print_table(line, wide=wide)
     output.print_table(table, wide=wide)
     for line in [*_remarks(rows), *([f"note: {experiment.remark}"] if experiment.remark else [])]:
         output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
