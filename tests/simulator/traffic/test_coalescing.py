@@ -92,8 +92,8 @@ def lds(address: np.ndarray, arch: str, access: MemoryAccess, exec_mask: int = A
         phases.phase_of_lane,
         phases.banks,
         serial,
-        np.zeros(256, np.uint64),
-        np.zeros(64, np.int64),
+        np.zeros((64, 8, 64), np.uint64),
+        np.zeros((8, 64), np.int64),
     )
 
 

@@ -90,7 +90,7 @@ def touch_lines(
     Returns:
         Number of lines.
     """
-    count = 0
+    count, position = 0, 0
     for lane in range(_LANES):
         if not (exec_mask >> np.uint64(lane)) & np.uint64(1):
             continue
@@ -100,16 +100,18 @@ def touch_lines(
             line = start >> np.uint64(LINE_SHIFT)
             first = int(start & np.uint64(127))
             take = min(left, 128 - first)
-            slot = _find_slot(table, lines, count, line)
-            position = table[0, slot]
-            if position >= count or table[1, position] != slot:
-                position = count
-                table[0, slot] = count
-                table[1, count] = slot
-                lines[count] = line
-                masks[count, 0] = np.uint64(0)
-                masks[count, 1] = np.uint64(0)
-                count += 1
+            # Neighbouring lanes mostly share a line.
+            if count == 0 or lines[position] != line:
+                slot = _find_slot(table, lines, count, line)
+                position = table[0, slot]
+                if position >= count or table[1, position] != slot:
+                    position = count
+                    table[0, slot] = count
+                    table[1, count] = slot
+                    lines[count] = line
+                    masks[count, 0] = np.uint64(0)
+                    masks[count, 1] = np.uint64(0)
+                    count += 1
             bits = (np.uint64(1) << np.uint64(take)) - np.uint64(1)
             if first < 64:
                 masks[position, 0] |= bits << np.uint64(first)
@@ -128,6 +130,18 @@ def _quad_shape(address: np.ndarray, exec_mask: Any, quad: Any, width: Any, segm
 
     ``segments[:8]`` is filled; the rest is scratch for the dwords seen.
     """
+    lane = 4 * quad
+    base = address[lane]
+    if (exec_mask >> np.uint64(lane)) & np.uint64(15) == np.uint64(15) and (
+        address[lane + 1] - base == np.uint64(width)
+        and address[lane + 2] - base == np.uint64(2 * width)
+        and address[lane + 3] - base == np.uint64(3 * width)
+    ):
+        # The common case: contiguous dwords lie in different columns, so the segments alone count.
+        segments[0] = base >> np.uint64(SEGMENT_SHIFT)
+        segments[1] = (base + np.uint64(4 * width - 1)) >> np.uint64(SEGMENT_SHIFT)
+        count = int(segments[1] - segments[0]) + 1
+        return count, count, 1 if count == 1 else 0, lane
     count, seen = 0, 0
     columns_0, columns_1, columns_2, columns_3 = 0, 0, 0, 0
     contiguous, uniform = True, True
@@ -189,7 +203,7 @@ def walk_quads(
         (cycles without merging, cycles with merging, requests, partial requests).
     """
     weights[:line_count] = 0
-    quad_clk, run_clk, requests, partial = 0, 0, 0, 0
+    quad_clk, run_clk, requests, partial, position = 0, 0, 0, 0, 0
     shape_before, segment_before, origin_before, run_quads, run_bytes = 0, np.uint64(0), np.uint64(0), 0, 0
     for quad in range(_LANES // 4):
         bits = int((exec_mask >> np.uint64(4 * quad)) & np.uint64(15))
@@ -211,8 +225,10 @@ def walk_quads(
         run_clk += clk
         requests += count
         for index in range(count):
-            slot = _find_slot(table, lines, line_count, segments[index] >> np.uint64(1))
-            weights[table[0, slot]] += 1
+            line = segments[index] >> np.uint64(1)
+            if lines[position] != line:
+                position = table[0, _find_slot(table, lines, line_count, line)]
+            weights[position] += 1
         shape_before, segment_before, origin_before, run_quads, run_bytes = shape, segments[0], origin, 1, new_bytes
         if shape == 0:
             partial += count
@@ -245,34 +261,33 @@ def lds_cycles(
         width: Bytes a lane touches.
         offset: Bytes to add to every address.
         phase_of_lane: int64[64].
-        banks: Number of banks.
+        banks: Number of banks, a power of two.
         serial: Whether lanes on one dword queue too (atomics) instead of sharing it.
-        dwords: uint64[256], scratch.
-        load: int64[64], scratch.
+        dwords: uint64[64, 8, 64], scratch: distinct dwords of each phase and bank.
+        load: int64[8, 64], scratch: their number.
 
     Returns:
         (cycles, cycles that an access without conflicts would take).
     """
+    phases = phase_of_lane.max() + 1
+    load[:phases, :banks] = 0
+    for lane in range(_LANES):
+        if not (exec_mask >> np.uint64(lane)) & np.uint64(1):
+            continue
+        phase = phase_of_lane[lane]
+        start = address[lane] + np.uint64(offset)
+        first = start >> np.uint64(2)
+        last = (start + np.uint64(width - 1)) >> np.uint64(2)
+        for step in range(int(last - first) + 1):
+            dword = first + np.uint64(step)
+            bank = int(dword & np.uint64(banks - 1))
+            count = load[phase, bank]
+            if serial or count == 0 or _position(dwords[:, phase, bank], count, dword) == count:
+                dwords[count, phase, bank] = dword
+                load[phase, bank] = count + 1
     cycles, free = 0, 0
-    for phase in range(phase_of_lane.max() + 1):
-        count = 0
-        load[:banks] = 0
-        longest = 0
-        for lane in range(_LANES):
-            if phase_of_lane[lane] != phase or not (exec_mask >> np.uint64(lane)) & np.uint64(1):
-                continue
-            start = address[lane] + np.uint64(offset)
-            first = start >> np.uint64(2)
-            last = (start + np.uint64(width - 1)) >> np.uint64(2)
-            for step in range(int(last - first) + 1):
-                dword = first + np.uint64(step)
-                if serial or _position(dwords, count, dword) == count:
-                    dwords[count] = dword
-                    count += 1
-                    bank = int(dword % np.uint64(banks))
-                    load[bank] += 1
-                    longest = max(longest, load[bank])
-        if count:
-            cycles += longest
-            free += 1
+    for phase in range(phases):
+        longest = load[phase, :banks].max()
+        cycles += longest
+        free += 1 if longest else 0
     return cycles, free

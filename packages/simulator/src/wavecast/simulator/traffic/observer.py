@@ -196,7 +196,7 @@ def _scan(
     weights = np.zeros(MAX_LINES, dtype=np.int64)
     table = np.zeros((2, 256), dtype=np.int64)
     segments = np.zeros(16, dtype=np.uint64)
-    dwords, load = np.zeros(256, dtype=np.uint64), np.zeros(64, dtype=np.int64)
+    dwords, load = np.zeros((64, 8, 64), dtype=np.uint64), np.zeros((8, 64), dtype=np.int64)
     for record in range(len(instructions)):
         if event_count + MAX_LINES > len(events):
             return record, event_count
