@@ -318,3 +318,37 @@ def test_preloaded_arguments_arrive_in_scalar_registers(engine: Engine) -> None:
     out = np.zeros(1, np.uint32)
     run(engine, kernel, out, 4711)
     assert out[0] == 4711
+
+
+def test_the_dispatch_packet_carries_workgroup_and_grid(engine: Engine) -> None:
+    """s[0:1] is the dispatch packet's address where the descriptor asks for it; the argument segment follows."""
+    kernel = build(
+        """
+\ts_load_dwordx4 s[8:11], s[0:1], 0x0
+\ts_load_dwordx4 s[12:15], s[0:1], 0x10
+\ts_load_dwordx2 s[16:17], s[0:1], 0x28
+\ts_load_dwordx2 s[18:19], s[2:3], 0x0
+\tv_mov_b32_e32 v8, 0
+"""
+        + "\n".join(f"\tv_mov_b32_e32 v{number}, s{8 + number}" for number in range(8))
+        + """
+\tglobal_store_dwordx4 v8, v[0:3], s[18:19]
+\tglobal_store_dwordx4 v8, v[4:7], s[18:19] offset:16
+\tv_mov_b32_e32 v0, s16
+\tv_mov_b32_e32 v1, s17
+\tv_mov_b32_e32 v2, s2
+\tv_mov_b32_e32 v3, s3
+\tglobal_store_dwordx4 v8, v[0:3], s[18:19] offset:32
+""",
+        waves=2,
+        lds=512,
+        extra="\t\t.amdhsa_user_sgpr_dispatch_ptr 1",
+    )
+    object.__setattr__(kernel, "descriptor", {**kernel.descriptor, "user_sgpr_count": 4})
+    out = np.zeros(12, np.uint32)
+    run(engine, kernel, out, 0, grid=(5, 3, 1), workgroups=[0])
+    sizes = out[:4].view(np.uint16)
+    assert sizes[0] & 0xFF == 2, "the type of a kernel dispatch"
+    assert sizes[1:6].tolist() == [2, 128, 1, 1, 0]
+    assert out[3:8].tolist() == [5 * 128, 3, 1, 0, 512]
+    assert out[8:10].tolist() == out[10:12].tolist(), "the packet's argument address is that of the register"

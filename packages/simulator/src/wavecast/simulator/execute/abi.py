@@ -29,6 +29,9 @@ _USER_SCALARS = (
     ("flat_scratch_init", 2),
     ("private_segment_size", 1),
 )
+# Kernel dispatch (2) with the barrier bit and system-scope acquire and release, as runtimes submit it.
+_PACKET_HEADER = 2 | 1 << 8 | 2 << 9 | 2 << 11
+PACKET_BYTES = 64
 
 
 def pack_arguments(kernel: Kernel, values: Sequence[ArgumentValue], grid: Grid) -> np.ndarray:
@@ -88,8 +91,34 @@ def _hidden(kernel: Kernel, argument: Argument, grid: Grid) -> int:
     return 0
 
 
-def initial_scalars(kernel: Kernel, segment: np.ndarray, segment_address: int) -> tuple[np.ndarray, Grid]:
+def dispatch_packet(kernel: Kernel, grid: Grid, segment_address: int) -> np.ndarray:
+    """The queue entry of the launch as bytes (64,), which kernels read for the size of workgroup and grid.
+
+    Fields as in the HSA runtime specification's ``hsa_kernel_dispatch_packet_t``; a grid there counts work-items.
+    """
+    block = (kernel.workgroup_size, 1, 1)
+    items = [count * size for count, size in zip(grid, block, strict=True)]
+    dimensions = 3 if grid[2] > 1 else 2 if grid[1] > 1 else 1
+    resources = kernel.resources
+    packet = struct.pack(
+        "<6H5I4Q",
+        *(_PACKET_HEADER, dimensions, *block, 0),
+        *(*items, resources.scratch_bytes, resources.lds_bytes),
+        *(0, segment_address, 0, 0),
+    )
+    return np.frombuffer(packet, dtype=np.uint8)
+
+
+def initial_scalars(
+    kernel: Kernel, segment: np.ndarray, segment_address: int, packet_address: int
+) -> tuple[np.ndarray, Grid]:
     """Scalar registers at the start of a wave, and the slots that take the workgroup id.
+
+    Args:
+        kernel: Whose descriptor says what is set.
+        segment: Kernel-argument segment.
+        segment_address: Its device address.
+        packet_address: Device address of the dispatch packet.
 
     Returns:
         int32 (SCALAR_SLOTS,), and the slot of workgroup id x, y, z, or -1 where it is not enabled.
@@ -103,6 +132,8 @@ def initial_scalars(kernel: Kernel, segment: np.ndarray, segment_address: int) -
             continue
         if name == "kernarg_segment_ptr":
             words[slot : slot + 2] = (segment_address & 0xFFFFFFFF, segment_address >> 32)
+        elif name == "dispatch_ptr":
+            words[slot : slot + 2] = (packet_address & 0xFFFFFFFF, packet_address >> 32)
         elif name == "private_segment_size":
             words[slot] = kernel.resources.scratch_bytes
         slot += size

@@ -8,7 +8,14 @@ import numpy as np
 
 from wavecast.simulator.errors import ExecutionError, InstructionBudgetError, LaunchError, MemoryFaultError
 from wavecast.simulator.execute import driver
-from wavecast.simulator.execute.abi import ArgumentValue, Grid, initial_scalars, pack_arguments
+from wavecast.simulator.execute.abi import (
+    PACKET_BYTES,
+    ArgumentValue,
+    Grid,
+    dispatch_packet,
+    initial_scalars,
+    pack_arguments,
+)
 from wavecast.simulator.execute.driver import Outcome, Progress, WaveState
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context, Fault
@@ -125,10 +132,13 @@ class _Launch:
             )
         waves = kernel.workgroup_size // LANES
         segment = pack_arguments(kernel, arguments, grid)
-        # Scalar loads may fetch past the last argument, as the hardware's aligned loads do.
-        self.segment = np.concatenate([segment, np.zeros(_PREFETCH_PAD_BYTES, dtype=np.uint8)])
+        # Scalar loads may fetch past the last argument, as the hardware's aligned loads do. The dispatch packet follows.
+        packet = -(-(segment.nbytes + _PREFETCH_PAD_BYTES) // PACKET_BYTES) * PACKET_BYTES
+        self.segment = np.zeros(packet + PACKET_BYTES, dtype=np.uint8)
+        self.segment[: segment.nbytes] = segment
         address = self.memory.map(self.segment.ctypes.data, self.segment.nbytes, f"{kernel.name} arguments")
-        self.template, slots = initial_scalars(kernel, segment, address)
+        self.segment[packet:] = dispatch_packet(kernel, grid, address)
+        self.template, slots = initial_scalars(kernel, segment, address, address + packet)
         self.scalars = aligned_zeros((waves, SCALAR_SLOTS))
         self.vectors = aligned_zeros((waves, self.program.vector_rows, LANES))
         self.lds = np.zeros(kernel.resources.lds_bytes + 16, dtype=np.uint8)
