@@ -132,7 +132,7 @@ class _Launch:
             )
         waves = kernel.workgroup_size // LANES
         segment = pack_arguments(kernel, arguments, grid)
-        # Scalar loads may fetch past the last argument, as the hardware's aligned loads do. The dispatch packet follows.
+        # Scalar loads may fetch past the last argument, as the hardware's aligned loads do. The packet is behind that.
         packet = -(-(segment.nbytes + _PREFETCH_PAD_BYTES) // PACKET_BYTES) * PACKET_BYTES
         self.segment = np.zeros(packet + PACKET_BYTES, dtype=np.uint8)
         self.segment[: segment.nbytes] = segment

@@ -10,6 +10,7 @@ from wavecast.simulator.errors import UnsupportedInstructionError
 from wavecast.simulator.execute.form import Bound, bind
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
 from wavecast.simulator.execute.library import HelperLibrary, emit_module
+from wavecast.simulator.execute.register_index import resolved_instructions
 from wavecast.simulator.execute.registry import Operation, operation
 from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
@@ -88,7 +89,7 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
     accum_row = accumulation_row(kernel)
     table = np.zeros((len(kernel.instructions), Row.SIZE), dtype=np.int64)
     bounds: dict[int, Bound] = {}
-    for instruction in kernel.instructions:
+    for instruction in resolved_instructions(kernel, accum_row):
         kind = _special_kind(instruction)
         table[instruction.index, Row.ARGUMENTS + Argument.INSTRUCTION] = instruction.index
         if kind is not None:
@@ -120,7 +121,7 @@ def unsupported_forms(kernel: Kernel) -> list[str]:
     """As ``unsupported``, but also emits every helper, which finds operand and modifier forms without semantics."""
     problems = unsupported(kernel)
     seen = set()
-    for instruction in kernel.instructions:
+    for instruction in resolved_instructions(kernel, accumulation_row(kernel)):
         entry = operation(instruction.opcode)
         if _special_kind(instruction) is not None or entry is None:
             continue
@@ -149,5 +150,3 @@ def _special_kind(instruction: Instruction) -> RowKind | None:
     if opcode == "s_endpgm":
         return RowKind.END
     return RowKind.SKIP if opcode in _TIMING_ONLY else None
-
-
