@@ -1,10 +1,11 @@
-"""Predicted and measured times of streaming kernels on an MI300A, from counts written by hand.
+"""Predicted and measured times of streaming kernels on real MI300A and MI300X, from counts written by hand.
 
-    python tests/benchmarks/mi300a_timing.py --data DIR
+    python tests/benchmarks/streaming_kernels.py --data DIR
 
-DIR holds ``mi300a.csv`` and ``mi300a_120cu.csv`` of sarchlab/mgpusim (``gpu_perf_scripts/``): HIP kernels timed by
-events. The kernels here repeat the memory instructions of their sources; nothing is executed. Data of an equal earlier
-launch is taken to be in the memory-side cache, since the benchmark repeats every launch.
+DIR holds ``mi300a.csv`` and ``mi300a_120cu.csv`` of sarchlab/mgpusim (``gpu_perf_scripts/``), HIP kernels timed by
+events, and ``mi300x_kernels.csv``, rows of its ``calibration/mi300x_ground_truth.csv``. The kernels here repeat the
+memory instructions of their sources; nothing is executed. Data of an equal earlier launch is taken to be in the
+memory-side cache, since the benchmarks repeat every launch.
 """
 
 from __future__ import annotations
@@ -114,23 +115,30 @@ def predict(hand: Hand, device_name: str) -> TimePrediction:
     return predict_time(kernel, execution, observer.result(execution), device, position="first", warm=True)
 
 
-def measured(folder: Path) -> dict[tuple[str, str], float]:
-    """Smaller of the two runs' minima, in microseconds, by kernel and size."""
-    best: dict[tuple[str, str], float] = {}
+Row = tuple[str, str, str]
+
+
+def measured(folder: Path) -> dict[Row, float]:
+    """Microseconds by device, kernel and size; for MI300A the smaller of the two runs' minima."""
+    best: dict[Row, float] = {}
     for name in ("mi300a.csv", "mi300a_120cu.csv"):
         with (folder / name).open(newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
-                key = (row["kernel_name"], row["problem_size"])
+                key = ("mi300a", row["kernel_name"], row["problem_size"])
                 best[key] = min(best.get(key, float("inf")), 1000 * float(row["min_ms"]))
+    with (folder / "mi300x_kernels.csv").open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            if "precision=float" in row["params"] or "transfer_type=d2d" in row["params"]:
+                best["mi300x", row["benchmark"], row["value"]] = 1000 * float(row["kernel_ms"])
     return best
 
 
 def by_hand(kernel: str, size: str) -> Hand | None:
-    if kernel == "vectoradd":
+    if kernel in ("vectoradd", "shoc_triad"):
         return streaming(2, 14, int(size), item_bytes=4)
     if kernel == "relu":
         return streaming(1, 9, int(size), item_bytes=4)
-    if kernel == "memcopy_d2d":
+    if kernel in ("memcopy_d2d", "memory_bandwidth"):
         return streaming(1, 6, int(size.removesuffix("MB")) * 2**20 // 16, item_bytes=16)
     # At 49152 x 49152 an int overflows in the source of the benchmark.
     if kernel == "matrixtranspose" and not size.startswith("49152"):
@@ -140,21 +148,22 @@ def by_hand(kernel: str, size: str) -> Hand | None:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="folder with the two CSV files")
+    parser.add_argument("--data", type=Path, required=True, help="folder with the three CSV files")
     folder = parser.parse_args(arguments).data
     errors: dict[str, list[float]] = {}
     inside = 0
-    print(f"{'kernel':16} {'size':>12} {'measured':>10} {'predicted':>10} {'low':>9} {'high':>9} {'error %':>8}  bound")
-    for (kernel, size), wanted in measured(folder).items():
+    columns = ("measured", "predicted", "low", "high", "error %")
+    print(f"{'device':7} {'kernel':16} {'size':>12} " + " ".join(f"{name:>9}" for name in columns) + "  bound")
+    for (device, kernel, size), wanted in measured(folder).items():
         hand = by_hand(kernel, size)
         if hand is None:
             continue
-        found = predict(hand, "mi300a")
+        found = predict(hand, device)
         error = 100 * (found.predicted_us / wanted - 1)
-        errors.setdefault(kernel, []).append(abs(error))
+        errors.setdefault(f"{device} {kernel}", []).append(abs(error))
         inside += found.low_us <= wanted <= found.high_us
-        times = f"{wanted:10.1f} {found.predicted_us:10.1f} {found.low_us:9.1f} {found.high_us:9.1f}"
-        print(f"{kernel:16} {size:>12} {times} {error:8.1f}  {found.bound}")
+        times = f"{wanted:9.1f} {found.predicted_us:9.1f} {found.low_us:9.1f} {found.high_us:9.1f}"
+        print(f"{device:7} {kernel:16} {size:>12} {times} {error:9.1f}  {found.bound}")
     for kernel, values in errors.items():
         median, p90 = np.median(values), np.percentile(values, 90)
         print(f"{kernel}: median {median:.1f} %, p90 {p90:.1f} %, worst {max(values):.1f} %")
