@@ -198,6 +198,8 @@ def test_sampling_widens_the_interval(predict: Callable[..., TimePrediction]) ->
     assert sampled.high_us > exact.high_us
     assert sampled.low_us < exact.low_us
     assert any(entry.constant == "sampling" for entry in sampled.sensitivity)
+    unknown = predict(sampling_error=float("inf"))
+    assert sampled.high_us < unknown.high_us < 4 * unknown.predicted_us
 
 
 def test_terms_cover_every_bound_and_the_compute_units_add_up(predict: Callable[..., TimePrediction]) -> None:

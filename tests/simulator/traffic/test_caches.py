@@ -8,7 +8,7 @@ import pytest
 from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.caches import ATOMIC, EVENT, LEVELS, READ, WRITE, CacheState, Flow, Level, set_of
 from wavecast.simulator.traffic.channels import ChannelLoad
-from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped
+from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped_bytes, capped_lines
 from wavecast.simulator.traffic.reference import LruSets, miss_count
 
 FULL = np.uint64(2**64 - 1)
@@ -154,8 +154,13 @@ def test_footprint_scales_private_lines_only() -> None:
     assert found.touched_bytes.tolist() == [1, 1, 2, 2]
     assert found.xcds.tolist() == [1, 1, 2, 1]
     assert found.scaled(10.0) == 2 + 2 * 10
-    assert capped(found, 10.0, (), line_bytes=128) == 2 + 4 * 10
-    assert capped(found, 10.0, (BufferRange(10 * 128 + 120, 30),), line_bytes=128) == 2 + 30
+    assert capped_bytes(found, 10.0, (), line_bytes=128) == 2 + 4 * 10
+    across = (BufferRange(10 * 128 + 120, 30),)  # 30 bytes on two lines
+    assert capped_bytes(found, 10.0, across, line_bytes=128) == 2 + 30
+    assert capped_lines(found, 10.0, (), line_bytes=128) == 2 + 2 * 10
+    assert capped_lines(found, 10.0, across, line_bytes=128) == 2 + 2
+    assert capped_lines(found, 10.0, (), line_bytes=128, copies=8) == 2 + 3 * 10
+    assert capped_lines(found, 10.0, across, line_bytes=128, copies=8) == 2 + 8 * 2
 
 
 def test_footprint_grows_beyond_its_first_table() -> None:

@@ -120,7 +120,9 @@ def test_buffers_bound_what_a_sample_extrapolates(
     for number in ids:
         observer.consume(record_of(0, BASE_IN + (int(number) % 32) * 256 + LANES * 4, workgroup=number))
     traffic = observer.result(execution_of(kernel, ids, 6400, [64, 64]))
-    assert traffic.minimum_read_bytes == 32 * 1024
+    # 100 times the 8 KiB that the sample touches would be 800 KiB; the buffer has 32.
+    assert traffic.minimum_read_bytes == traffic.hbm_read_bytes == traffic.footprint_bytes == 32 * 1024
+    assert traffic.fabric_read_bytes == 8 * 32 * 1024
 
 
 def test_lds_atomics_and_hot_lines(

@@ -93,8 +93,9 @@ def _sensitivity(case: Case, device: Device, point_us: float) -> tuple[Sensitivi
             if value is not None
         ]
         moved.append(Sensitivity(key, *ends))
-    error = _STANDARD_ERRORS * case.traffic.sampling_error
-    if 0 < error < math.inf:
+    # An error that cannot be told, because there is one cluster only, counts as 100 %.
+    error = _STANDARD_ERRORS * min(1.0, case.traffic.sampling_error)
+    if error:
         moved.append(Sensitivity("sampling", point_us / (1 + error), point_us * (1 + error)))
     relevant = [entry for entry in moved if entry.spread_us > _NEGLIGIBLE * point_us]
     return tuple(sorted(relevant, key=lambda entry: -entry.spread_us))

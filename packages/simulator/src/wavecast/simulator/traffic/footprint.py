@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -104,7 +104,7 @@ class Footprint:
         return Footprint(self.lines[chosen], self.touched_bytes[chosen], self.shared[chosen], self.xcds[chosen])
 
 
-def capped(footprint: Footprint, scale: float, buffers: Sequence[BufferRange], *, line_bytes: int) -> float:
+def capped_bytes(footprint: Footprint, scale: float, buffers: Sequence[BufferRange], *, line_bytes: int) -> float:
     """Bytes touched over the whole grid, no more in any buffer than it has.
 
     Args:
@@ -113,15 +113,48 @@ def capped(footprint: Footprint, scale: float, buffers: Sequence[BufferRange], *
         buffers: Buffers of the launch; lines outside all of them are scaled without a bound.
         line_bytes: Bytes of a line.
     """
-    total, left = 0.0, np.ones(len(footprint.lines), dtype=np.bool_)
+    return sum(
+        min(part.scaled(scale, part.touched_bytes), float(buffer.size_bytes) if buffer else float("inf"))
+        for buffer, part in _by_buffer(footprint, buffers, line_bytes)
+    )
+
+
+def capped_lines(
+    footprint: Footprint, scale: float, buffers: Sequence[BufferRange], *, line_bytes: int, copies: int = 1
+) -> float:
+    """Line fetches over the whole grid, no more for any buffer than it has lines times the caches that hold copies.
+
+    Args:
+        footprint: Lines of the workgroups that ran.
+        scale: Workgroups of the grid over those that ran.
+        buffers: Buffers of the launch; lines outside all of them are scaled without a bound.
+        line_bytes: Bytes of a line.
+        copies: Caches that may each fetch a line: 1 counts every line once, more counts it for every XCD that touched
+            it.
+    """
+    total = 0.0
+    for buffer, part in _by_buffer(footprint, buffers, line_bytes):
+        fetched = part.scaled(scale, part.xcds if copies > 1 else None)
+        bound = copies * _line_count(buffer, line_bytes) if buffer else float("inf")
+        total += min(fetched, bound)
+    return total
+
+
+def _by_buffer(
+    footprint: Footprint, buffers: Sequence[BufferRange], line_bytes: int
+) -> Iterator[tuple[BufferRange | None, Footprint]]:
+    """The lines of each buffer, and last, with None, those of no buffer."""
+    left = np.ones(len(footprint.lines), dtype=np.bool_)
     for buffer in buffers:
-        first, last = buffer.address // line_bytes, (buffer.address + buffer.size_bytes - 1) // line_bytes
-        inside = left & (footprint.lines >= first) & (footprint.lines <= last)
-        part = footprint.where(inside)
-        total += min(part.scaled(scale, part.touched_bytes), float(buffer.size_bytes))
+        first = buffer.address // line_bytes
+        inside = left & (footprint.lines >= first) & (footprint.lines < first + _line_count(buffer, line_bytes))
+        yield buffer, footprint.where(inside)
         left &= ~inside
-    rest = footprint.where(left)
-    return total + rest.scaled(scale, rest.touched_bytes)
+    yield None, footprint.where(left)
+
+
+def _line_count(buffer: BufferRange, line_bytes: int) -> int:
+    return (buffer.address + buffer.size_bytes - 1) // line_bytes - buffer.address // line_bytes + 1
 
 
 @njit(cache=True)

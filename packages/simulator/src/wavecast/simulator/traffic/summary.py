@@ -12,7 +12,7 @@ from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic.caches import Flow, Level
 from wavecast.simulator.traffic.coalescing import Count
-from wavecast.simulator.traffic.footprint import BufferRange, Footprint, capped
+from wavecast.simulator.traffic.footprint import BufferRange, Footprint, capped_bytes, capped_lines
 from wavecast.simulator.traffic.memory_access import AccessKind, MemoryAccess
 from wavecast.simulator.traffic.residency import Residency
 from wavecast.simulator.traffic.sampling import sampling_error
@@ -68,12 +68,18 @@ def summarise(
     touching = reads | writes | atomics
     read_requests = float(levels[reads, Level.L2_REQUESTS].sum()) * scale
     write_requests = float(levels[writes, Level.L2_REQUESTS].sum()) * scale
+    xcds = device.compute.num_xcd
+    fetches = capped_lines(observed.reads, scale, buffers, line_bytes=line, copies=xcds)
     fabric_lines = _scaled_misses(
-        int(observed.totals[Flow.FABRIC_READS]), observed.reads, scale, copies=observed.reads.xcds
+        int(observed.totals[Flow.FABRIC_READS]), int(observed.reads.xcds.sum()), scale, first_touches=fetches
     )
-    hbm_lines = _scaled_misses(int(observed.totals[Flow.HBM_READS]), observed.reads, scale, copies=None)
-    read_bytes = capped(observed.reads, scale, buffers, line_bytes=line)
-    write_bytes = capped(observed.writes, scale, buffers, line_bytes=line)
+    lines = capped_lines(observed.reads, scale, buffers, line_bytes=line)
+    hbm_lines = _scaled_misses(
+        int(observed.totals[Flow.HBM_READS]), len(observed.reads.lines), scale, first_touches=lines
+    )
+    written_lines = capped_lines(observed.writes, scale, buffers, line_bytes=line)
+    read_bytes = capped_bytes(observed.reads, scale, buffers, line_bytes=line)
+    write_bytes = capped_bytes(observed.writes, scale, buffers, line_bytes=line)
     table = _instruction_table(kernel, device, accesses=accesses, observed=observed, scale=scale)
     asked, moved = _coalescing(counts, reads, writes | atomics)
     return Traffic(
@@ -97,10 +103,10 @@ def summarise(
         fabric_write_requests=round(float(observed.totals[Flow.FABRIC_WRITES]) * scale),
         fabric_write_bytes=round(float(observed.totals[Flow.FABRIC_WRITE_BYTES]) * scale),
         hbm_read_bytes=round(max(hbm_lines * line, read_bytes)),
-        hbm_write_bytes=round(max(_scaled_writes(observed, scale), write_bytes)),
+        hbm_write_bytes=round(max(_scaled_writes(observed, scale, written_lines=written_lines), write_bytes)),
         minimum_read_bytes=round(read_bytes),
         minimum_write_bytes=round(write_bytes),
-        footprint_bytes=round((observed.reads.scaled(scale) + observed.writes.scaled(scale)) * line),
+        footprint_bytes=round((lines + written_lines) * line),
         coalescing_efficiency=min(1.0, asked / moved) if moved else 1.0,
         channel_imbalance=observed.channel_imbalance,
         atomic_requests=round(float(counts[atomics, Count.REQUESTS].sum()) * scale),
@@ -115,30 +121,29 @@ def summarise(
     )
 
 
-def _scaled_misses(misses: int, footprint: Footprint, scale: float, *, copies: np.ndarray | None) -> float:
+def _scaled_misses(misses: int, touches: int, scale: float, *, first_touches: float) -> float:
     """First touches grow as their footprint does, misses beyond them with the grid.
 
     Args:
         misses: Line reads that missed.
-        footprint: Lines read.
+        touches: First touches among the workgroups that ran.
         scale: Workgroups of the grid over those that ran.
-        copies: Caches that each line must be fetched into, or None for one.
+        first_touches: First touches of the whole grid.
     """
-    touches = int(copies.sum()) if copies is not None else len(footprint.lines)
     if not touches:
         return misses * scale
     first = min(misses, touches)
-    return footprint.scaled(scale, copies) * first / touches + (misses - first) * scale
+    return first_touches * first / touches + (misses - first) * scale
 
 
-def _scaled_writes(observed: Observed, scale: float) -> float:
+def _scaled_writes(observed: Observed, scale: float, *, written_lines: float) -> float:
     """HBM write bytes: each distinct line once, grown as the footprint does, and what is beyond that with the grid."""
     written = float(observed.totals[Flow.HBM_WRITE_BYTES])
     lines = observed.writes
     if not len(lines.lines) or not written:
         return 0.0
     once = min(written, float(lines.touched_bytes.sum()))
-    return once * lines.scaled(scale) / len(lines.lines) + (written - once) * scale
+    return once * written_lines / len(lines.lines) + (written - once) * scale
 
 
 def _coalescing(counts: np.ndarray, reads: np.ndarray, writes: np.ndarray) -> tuple[float, float]:
