@@ -352,3 +352,60 @@ def test_the_dispatch_packet_carries_workgroup_and_grid(engine: Engine) -> None:
     assert sizes[1:6].tolist() == [2, 128, 1, 1, 0]
     assert out[3:8].tolist() == [5 * 128, 3, 1, 0, 512]
     assert out[8:10].tolist() == out[10:12].tolist(), "the packet's argument address is that of the register"
+
+
+POINTER = "      - .offset: 0\n        .size: 8\n        .value_kind: global_buffer\n        .name: out\n"
+# Stores v0 at out[x + y * width + z * area].
+STORE_ITEM = """
+\ts_load_dwordx2 s[8:9], s[0:1], 0x0
+\tv_and_b32_e32 v1, 0x3ff, v0
+\tv_bfe_u32 v2, v0, 10, 10
+\tv_bfe_u32 v3, v0, 20, 10
+\tv_mul_u32_u24_e32 v2, {x}, v2
+\tv_mul_u32_u24_e32 v3, {xy}, v3
+\tv_add3_u32 v1, v1, v2, v3
+\tv_lshlrev_b32_e32 v1, 2, v1
+\tglobal_store_dword v1, v0, s[8:9]
+"""
+
+
+@pytest.mark.parametrize("block", [(64, 2, 2), (5, 3, 7), (100, 1, 1), (32, 1, 1), (7, 30, 1), (1, 1, 65)])
+def test_work_item_ids_of_a_workgroup_with_three_dimensions(engine: Engine, block: tuple[int, int, int]) -> None:
+    """x, y and z take ten bits each of v0; lanes that the workgroup does not have write nothing."""
+    x, y, z = block
+    kernel = build(
+        STORE_ITEM.format(x=x, xy=x * y), waves=4, extra="\t\t.amdhsa_system_vgpr_workitem_id 2", arguments=POINTER
+    )
+    out = np.full(256, -1, np.int32)
+    memory = AddressSpace()
+    pointer = memory.map_array(out, "out")
+    execution = engine.execute(kernel, grid=(1, 1, 1), block=block, arguments=[pointer], memory=memory)
+    items = np.arange(x * y * z)
+    expected = items % x | items // x % y << 10 | items // (x * y) << 20
+    np.testing.assert_array_equal(out, np.concatenate([expected, np.full(256 - len(items), -1)]))
+    assert execution.executed[0] == -(-len(items) // 64)
+
+
+def test_a_workgroup_larger_than_the_kernel_was_compiled_for(engine: Engine) -> None:
+    with pytest.raises(LaunchError, match=r"\(64, 3, 1\) work-items.*at most 128"):
+        run(engine, build("\ts_nop 0", waves=2), np.zeros(1, np.uint32), 0, block=(64, 3, 1))
+
+
+def test_hidden_arguments_carry_the_workgroup(engine: Engine) -> None:
+    kinds = ("hidden_group_size_x", "hidden_group_size_y", "hidden_group_size_z", "hidden_grid_dims")
+    arguments = POINTER + "".join(
+        f"      - .offset: {8 + 2 * number}\n        .size: 2\n        .value_kind: {kind}\n"
+        for number, kind in enumerate(kinds)
+    )
+    body = """
+\ts_load_dwordx4 s[8:11], s[0:1], 0x0
+\tv_mov_b32_e32 v1, 0
+\tv_mov_b32_e32 v2, s10
+\tv_mov_b32_e32 v3, s11
+\tglobal_store_dwordx2 v1, v[2:3], s[8:9]
+"""
+    kernel = build(body, arguments=arguments, waves=2)
+    out = np.zeros(4, np.uint16)
+    memory = AddressSpace()
+    engine.execute(kernel, grid=(2, 1, 1), block=(20, 3, 2), arguments=[memory.map_array(out, "out")], memory=memory)
+    assert out.tolist() == [20, 3, 2, 3]

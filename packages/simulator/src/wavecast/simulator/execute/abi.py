@@ -19,6 +19,7 @@ ArgumentValue = int | float | bytes
 Grid = tuple[int, int, int]
 
 _HIDDEN_GRID = {"hidden_block_count_x": 0, "hidden_block_count_y": 1, "hidden_block_count_z": 2}
+_HIDDEN_BLOCK = {"hidden_group_size_x": 0, "hidden_group_size_y": 1, "hidden_group_size_z": 2}
 # User scalar registers in the order in which they are assigned, with their size in registers.
 _USER_SCALARS = (
     ("private_segment_buffer", 4),
@@ -34,7 +35,7 @@ _PACKET_HEADER = 2 | 1 << 8 | 2 << 9 | 2 << 11
 PACKET_BYTES = 64
 
 
-def pack_arguments(kernel: Kernel, values: Sequence[ArgumentValue], grid: Grid) -> np.ndarray:
+def pack_arguments(kernel: Kernel, values: Sequence[ArgumentValue], grid: Grid, block: Grid) -> np.ndarray:
     """The kernel-argument segment as bytes.
 
     Args:
@@ -42,6 +43,7 @@ def pack_arguments(kernel: Kernel, values: Sequence[ArgumentValue], grid: Grid) 
         values: One value per explicit argument: device addresses and integers as int, float scalars as float (packed
             by size), anything else as bytes of the exact size.
         grid: Workgroups, for the hidden arguments.
+        block: Work-items a workgroup, likewise.
 
     Raises:
         LaunchError: Wrong number of values, or one that does not fit its size.
@@ -54,7 +56,7 @@ def pack_arguments(kernel: Kernel, values: Sequence[ArgumentValue], grid: Grid) 
         _put(segment, argument, _to_bytes(kernel, position, argument, value))
     for argument in kernel.arguments:
         if argument.is_hidden:
-            _put(segment, argument, _hidden(kernel, argument, grid).to_bytes(argument.size, "little"))
+            _put(segment, argument, _hidden(argument, grid, block).to_bytes(argument.size, "little"))
     return segment
 
 
@@ -79,30 +81,32 @@ def _to_bytes(kernel: Kernel, position: int, argument: Argument, value: Argument
     return (int(value) % limit).to_bytes(argument.size, "little")
 
 
-def _hidden(kernel: Kernel, argument: Argument, grid: Grid) -> int:
+def _hidden(argument: Argument, grid: Grid, block: Grid) -> int:
     kind = argument.kind
     if kind in _HIDDEN_GRID:
         return grid[_HIDDEN_GRID[kind]]
-    if kind.startswith("hidden_group_size_"):
-        return kernel.workgroup_size if kind.endswith("x") else 1
+    if kind in _HIDDEN_BLOCK:
+        return block[_HIDDEN_BLOCK[kind]]
     if kind == "hidden_grid_dims":
-        return 3 if grid[2] > 1 else 2 if grid[1] > 1 else 1
+        return _dimensions(grid, block)
     # Remainders, global offsets and the service pointers (printf, hostcall, heap, queue) are zero in a plain launch.
     return 0
 
 
-def dispatch_packet(kernel: Kernel, grid: Grid, segment_address: int) -> np.ndarray:
+def _dimensions(grid: Grid, block: Grid) -> int:
+    return max(axis + 1 for axis in range(3) if axis == 0 or grid[axis] * block[axis] > 1)
+
+
+def dispatch_packet(kernel: Kernel, grid: Grid, block: Grid, segment_address: int) -> np.ndarray:
     """The queue entry of the launch as bytes (64,), which kernels read for the size of workgroup and grid.
 
     Fields as in the HSA runtime specification's ``hsa_kernel_dispatch_packet_t``; a grid there counts work-items.
     """
-    block = (kernel.workgroup_size, 1, 1)
     items = [count * size for count, size in zip(grid, block, strict=True)]
-    dimensions = 3 if grid[2] > 1 else 2 if grid[1] > 1 else 1
     resources = kernel.resources
     packet = struct.pack(
         "<6H5I4Q",
-        *(_PACKET_HEADER, dimensions, *block, 0),
+        *(_PACKET_HEADER, _dimensions(grid, block), *block, 0),
         *(*items, resources.scratch_bytes, resources.lds_bytes),
         *(0, segment_address, 0, 0),
     )

@@ -108,7 +108,8 @@ def run(  # type: ignore[no-untyped-def]
         progress: int64 (Progress.SIZE,).
         template: int32 (SCALAR_SLOTS,): scalar registers at the start of a wave.
         launch: int64: grid x, y, z; scalar slot of workgroup id x, y, z or -1; scratch bytes a wave; scratch base;
-            instruction budget a wave; LDS words; LDS base is in the context.
+            instruction budget a wave; work-items of a workgroup x, y, z; how many axes of the work-item id beyond x
+            the kernel reads.
         workgroups: int64 linear ids.
         executed_per_workgroup: int64 (len(workgroups),).
     """
@@ -238,7 +239,20 @@ def _start_workgroup(scalars, vectors, context, waves, transfers, template, laun
         if launch[5] >= 0:
             scalars[wave, launch[5]] = z
         for lane in range(64):
-            vectors[wave, 0, lane] = wave * 64 + lane
+            item = wave * 64 + lane
+            packed = item % launch[9]
+            if launch[12] >= 1:
+                packed |= item // launch[9] % launch[10] << 10
+            if launch[12] >= 2:
+                packed |= item // (launch[9] * launch[10]) << 20
+            vectors[wave, 0, lane] = packed
+        # The last wave of a workgroup that is no multiple of 64 starts with the lanes switched off that it has not.
+        rest = launch[9] * launch[10] * launch[11] - wave * 64
+        if rest < 32:
+            scalars[wave, _EXEC] = (1 << rest) - 1
+            scalars[wave, _EXEC + 1] = 0
+        elif rest < 64:
+            scalars[wave, _EXEC + 1] = (1 << (rest - 32)) - 1
         waves[wave, _PC] = 0
         waves[wave, _STATUS] = _READY
         waves[wave, _EXECUTED] = 0

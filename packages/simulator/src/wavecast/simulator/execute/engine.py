@@ -57,6 +57,7 @@ class Engine:
         grid: Grid,
         arguments: Sequence[ArgumentValue],
         memory: AddressSpace,
+        block: Grid | None = None,
         workgroups: Sequence[int] | np.ndarray | None = None,
         observer: Observer | None = None,
         budget: int = DEFAULT_BUDGET,
@@ -68,6 +69,7 @@ class Engine:
             grid: Workgroups in x, y, z.
             arguments: One value per explicit kernel argument; pointers as device addresses.
             memory: What the kernel may touch.
+            block: Work-items of a workgroup in x, y, z; None for as many in x as the kernel was compiled for.
             workgroups: Linear ids to run (x fastest), ascending; None for the whole grid.
             observer: Receives the address trace; None to record nothing.
             budget: Instructions a wave may execute.
@@ -80,7 +82,8 @@ class Engine:
         """
         program = self.program(kernel)
         ids = _workgroup_ids(kernel, grid, workgroups)
-        launch = _Launch(program, grid, arguments, memory, ids, observer is not None, budget)
+        shape = _block(kernel, block)
+        launch = _Launch(program, grid, shape, arguments, memory, ids, observer is not None, budget)
         launch.run(observer)
         executed = np.cumsum(launch.transfers)[: len(kernel.instructions)]
         return Execution(kernel, grid, ids, executed, launch.executed_per_workgroup)
@@ -102,6 +105,17 @@ def _workgroup_ids(kernel: Kernel, grid: Grid, workgroups: Sequence[int] | np.nd
     return ids
 
 
+def _block(kernel: Kernel, block: Grid | None) -> Grid:
+    shape = block or (kernel.workgroup_size, 1, 1)
+    if min(shape) < 1 or shape[0] * shape[1] * shape[2] > kernel.workgroup_size:
+        raise LaunchError(
+            f"kernel {kernel.name}: a workgroup of {shape} work-items, and it was compiled for at most "
+            f"{kernel.workgroup_size}",
+            hint="make the workgroup smaller, or compile with a larger bound",
+        )
+    return shape
+
+
 def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
     """int32 zeros whose rows start at multiples of 64 bytes, as vector loads need."""
     count = int(np.prod(shape))
@@ -117,6 +131,7 @@ class _Launch:
         self,
         program: Program,
         grid: Grid,
+        block: Grid,
         arguments: Sequence[ArgumentValue],
         memory: AddressSpace,
         workgroups: np.ndarray,
@@ -126,18 +141,15 @@ class _Launch:
         self.program, self.grid, self.memory, self.workgroups = program, grid, memory, workgroups
         self.traced, self.budget = traced, budget
         kernel = program.kernel
-        if kernel.workgroup_size % LANES:
-            raise LaunchError(
-                f"kernel {kernel.name}: {kernel.workgroup_size} work-items are not whole waves of {LANES}"
-            )
-        waves = kernel.workgroup_size // LANES
-        segment = pack_arguments(kernel, arguments, grid)
+        items = block[0] * block[1] * block[2]
+        waves = -(-items // LANES)
+        segment = pack_arguments(kernel, arguments, grid, block)
         # Scalar loads may fetch past the last argument, as the hardware's aligned loads do. The packet is behind that.
         packet = -(-(segment.nbytes + _PREFETCH_PAD_BYTES) // PACKET_BYTES) * PACKET_BYTES
         self.segment = np.zeros(packet + PACKET_BYTES, dtype=np.uint8)
         self.segment[: segment.nbytes] = segment
         address = self.memory.map(self.segment.ctypes.data, self.segment.nbytes, f"{kernel.name} arguments")
-        self.segment[packet:] = dispatch_packet(kernel, grid, address)
+        self.segment[packet:] = dispatch_packet(kernel, grid, block, address)
         self.template, slots = initial_scalars(kernel, segment, address, address + packet)
         self.scalars = aligned_zeros((waves, SCALAR_SLOTS))
         self.vectors = aligned_zeros((waves, self.program.vector_rows, LANES))
@@ -151,7 +163,10 @@ class _Launch:
         self.buffers = self.memory.table()
         self.context = self._context()
         self.launch = np.array(
-            [*self.grid, *slots, LANES * kernel.resources.scratch_bytes, self.scratch.ctypes.data, self.budget],
+            [
+                *(*self.grid, *slots, LANES * kernel.resources.scratch_bytes, self.scratch.ctypes.data, self.budget),
+                *(*block, kernel.descriptor.get("system_vgpr_workitem_id", 0)),
+            ],
             dtype=np.int64,
         )
 
