@@ -64,6 +64,8 @@ def test_singles_with_constants_and_scalars(machine: Machine) -> None:
     with np.errstate(all="ignore"):
         cases = {
             "v_pk_add_f32 {d}, {a}, 1.0 op_sel_hi:[1,0]": values + np.float32(1),
+            # Zero is zero in both halves, whatever the high half of a constant is.
+            "v_pk_add_f32 {d}, {a}, 0 neg_lo:[1,1] neg_hi:[1,1]": -values - np.float32(0),
             "v_pk_mul_f32 {d}, s[8:9], {a}": values * np.float32([0.5, 2]),
             "v_pk_mul_f32 {d}, s[8:9], {a} op_sel_hi:[0,1]": values * np.float32(0.5),
         }

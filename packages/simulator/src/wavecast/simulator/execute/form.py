@@ -32,8 +32,8 @@ class OperandForm(NamedTuple):
     """An operand without its register number or value.
 
     Attributes:
-        kind: ``v`` vector or accumulation register, ``s`` scalar register, ``k`` constant, or the text of a symbol or
-            of a constant that decides the code (an operand of type ``literal``).
+        kind: ``v`` vector or accumulation register, ``s`` scalar register, ``k`` constant, ``zero`` the constant 0 as
+            a pair (type ``f32x2``), or the text of a symbol or of a constant that decides the code (type ``literal``).
         count: 32-bit registers; 0 for constants and symbols.
         negate: Source modifier ``-``.
         absolute: Source modifier ``|…|``.
@@ -131,7 +131,9 @@ def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int, *, ar
             operands.append(OperandForm(kind, what.count, operand.negate, operand.absolute, operand.sign_extend))
         elif isinstance(what, Immediate):
             name = types[position] if position < len(types) else "b32"
-            kind = str(what.value) if name == "literal" else "k"
+            # Both halves of a pair are zero; what the high half of another constant is, the ISA text leaves open.
+            is_zero_pair = name == "f32x2" and what.value == 0
+            kind = str(what.value) if name == "literal" else "zero" if is_zero_pair else "k"
             operands.append(OperandForm(kind, 0, operand.negate, operand.absolute, operand.sign_extend))
             argument = 0 if name == "literal" else immediate_bits(what, name)
         else:

@@ -33,13 +33,15 @@ def _single(e: Emitter, index: int, *, high: bool) -> ir.Value:
     if operand.kind == "s":
         pointer = e.at(e.scalars, e.argument(position))
         return e.splat(e.b.load(e.at(pointer, 4) if high else pointer, typ=I32, align=4))
+    if operand.kind == "zero":
+        return e.splat(I32(0))
     if operand.kind == "k" and not high:
         return e.splat(e.convert(e.argument(position), I32))
     raise NotImplementedError("the high half of a constant as a packed source")
 
 
 def _packed_single(name: str, sources: int, semantics: Semantics) -> None:
-    @raw(name, " ".join(["b64"] + ["f32"] * sources))
+    @raw(name, " ".join(["b64"] + ["f32x2"] * sources))
     def _(e: Emitter) -> None:
         results = []
         for select, negate, default in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
