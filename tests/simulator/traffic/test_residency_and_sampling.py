@@ -65,21 +65,22 @@ def test_a_large_grid_is_taken_in_clusters(device: Device) -> None:
     total = 100_003
     sample = choose_workgroups(total, device)
     assert not sample.is_complete
-    assert len(sample.workgroups) == 8 * 64
-    strata = sample.workgroups[sample.starts] * 8 // total
-    assert strata.tolist() == list(range(8))
+    assert len(sample.workgroups) == 16 * 32
+    strata = sample.workgroups[sample.starts] * 16 // total
+    assert strata.tolist() == list(range(16))
     assert (np.diff(sample.workgroups) > 0).all()
     for start in sample.starts:
-        cluster = sample.workgroups[start : start + 64]
+        cluster = sample.workgroups[start : start + 32]
         assert (np.diff(cluster) == 1).all()
-        assert (np.bincount(cluster % 8) == 8).all()  # every XCD gets eight
+        assert (np.bincount(cluster % 8) == 4).all()  # every XCD gets four
     assert (sample.workgroups == choose_workgroups(total, device).workgroups).all()
 
 
 def test_clusters_do_not_fall_in_step_with_powers_of_two(device: Device) -> None:
     for total in (2048, 4096, 65_536):
-        starts = choose_workgroups(total, device).workgroups[::64]
-        assert len(set(starts * 16 // (total // 8) % 16)) >= 4
+        sample = choose_workgroups(total, device)
+        starts, stratum = sample.workgroups[sample.starts], total // 16
+        assert len(set(starts % stratum * 8 // stratum)) >= 4
 
 
 def test_a_sample_of_nothing_is_refused(device: Device) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from wavecast.simulator.devices import Device
 
-_WORKGROUPS_PER_XCD = 8
-_CLUSTERS = 8
+_WORKGROUPS_PER_XCD = 4
+_CLUSTERS = 16
 _GOLDEN_RATIO = 0.6180339887498949
 
 
@@ -41,7 +41,7 @@ def choose_workgroups(total_workgroups: int, device: Device, *, clusters: int = 
     """A stratified sample of clusters of consecutive workgroups.
 
     Ids go round-robin over the XCDs, and workgroups that share cache lines have neighbouring ids: they are taken
-    together, eight for every XCD. The grid is cut into strata of equal size, and each gives one cluster. Where in the
+    together, four for every XCD. The grid is cut into strata of equal size, and each gives one cluster. Where in the
     stratum follows the golden ratio: equal distances would fall in step with the powers of two that grids and address
     maps are made of. A grid that is not much larger than the sample is taken whole.
 
