@@ -1,0 +1,165 @@
+/* What generated functions build on, for both targets. Every helper is defined for all values of its arguments:
+   counts are masked, divisors are never zero, floats are in range before they become integers, and a NaN, whose bits
+   differ between processors, never becomes an integer. */
+typedef signed char i8;
+typedef unsigned char u8;
+typedef short i16;
+typedef unsigned short u16;
+typedef int i32;
+typedef unsigned int u32;
+typedef long long i64;
+typedef unsigned long long u64;
+typedef _Float16 f16;
+typedef float f32;
+typedef double f64;
+typedef i16 i16x2 __attribute__((ext_vector_type(2)));
+typedef u16 u16x2 __attribute__((ext_vector_type(2)));
+typedef f16 f16x2 __attribute__((ext_vector_type(2)));
+typedef f32 f32x2 __attribute__((ext_vector_type(2)));
+
+#define INLINE static inline __attribute__((always_inline))
+#ifdef __AMDGCN__
+#define GLOBAL __attribute__((address_space(1)))
+#define LOCAL __attribute__((address_space(3)))
+#define BARRIER() do { __builtin_amdgcn_fence(__ATOMIC_ACQ_REL, "workgroup"); __builtin_amdgcn_s_barrier(); } while (0)
+#else
+#define GLOBAL
+#define LOCAL
+#endif
+#define ATOMIC(name, place, value) __scoped_atomic_##name(place, value, __ATOMIC_RELAXED, __MEMORY_SCOPE_DEVICE)
+#define COPY(to, from) __builtin_memcpy(&(to), &(from), sizeof(to))
+
+/* Helpers of an integer type: T signed or unsigned, U its unsigned twin, S its signed one, W one of twice the width. */
+#define COMMON(T, U, S, W, B) \
+  INLINE T least_##T(T a, T b) { return __builtin_elementwise_min(a, b); } \
+  INLINE T most_##T(T a, T b) { return __builtin_elementwise_max(a, b); } \
+  INLINE T add_sat_##T(T a, T b) { return __builtin_elementwise_add_sat(a, b); } \
+  INLINE T sub_sat_##T(T a, T b) { return __builtin_elementwise_sub_sat(a, b); } \
+  INLINE T shl_##T(T a, u32 n) { return (T)(a << (n & (B - 1))); } \
+  INLINE T shr_##T(T a, u32 n) { return (T)(a >> (n & (B - 1))); } \
+  INLINE T rotate_##T(T a, u32 n) { U u = (U)a; return (T)(U)((u << (n & (B - 1))) | (u >> (-n & (B - 1)))); } \
+  INLINE T ones_##T(T a) { return (T)__builtin_popcountg((U)a); } \
+  INLINE T leading_##T(T a) { return (T)__builtin_clzg((U)a, B); } \
+  INLINE T trailing_##T(T a) { return (T)__builtin_ctzg((U)a, B); } \
+  INLINE T high_##T(T a, T b) { return (T)(((W)a * (W)b) >> B); } \
+  INLINE T field_##T(T a, u32 at, u32 n) { return (T)(((T)(a << (at & (B - 1)))) >> (n & (B - 1))); } \
+  INLINE T insert_##T(T m, T a, T b) { return (T)((m & a) | (~m & b)); } \
+  INLINE T distance_##T(T a, T b, T c) { return (T)((a > b ? a - b : b - a) + c); } \
+  INLINE T short_product_##T(T a, T b, T c) { return (T)((T)((a & 0xffff) * (b & 0xffff)) + c); } \
+  INLINE T carry_##T(T a, T b) { T r; T o = (T)__builtin_add_overflow(a, b, &r); return (T)(r ^ o); } \
+  INLINE T borrow_##T(T a, T b) { T r; T o = (T)__builtin_sub_overflow(a, b, &r); return (T)(r - o); } \
+  INLINE T middle_##T(T a, T b, T c) { T l = a < b ? a : b, h = a < b ? b : a; T x = h < c ? h : c; return l > x ? l : x; }
+#define SIGNED(T, U, W, B) \
+  COMMON(T, U, T, W, B) \
+  INLINE T size_##T(T a) { return __builtin_elementwise_abs(a); } \
+  INLINE T divisor_##T(T a) { a |= 1; return a == -1 ? 7 : a; } \
+  INLINE T from_f16_##T(f16 a) { return a > (f16)(B == 8 ? -128.0 : -32768.0) && a < (f16)(B == 8 ? 127.0 : 32752.0) ? (T)a : (T)77; } \
+  INLINE T from_f32_##T(f32 a) { return a > -0x1p##B##f * 0.5f && a < 0x1p##B##f * 0.499f ? (T)a : (T)-3; } \
+  INLINE T from_f64_##T(f64 a) { return a > -0x1p##B * 0.5 && a < 0x1p##B * 0.499 ? (T)a : (T)-5; }
+#define UNSIGNED(T, S, W, B) \
+  COMMON(T, T, S, W, B) \
+  INLINE T divisor_##T(T a) { return a | 1; } \
+  INLINE T from_f16_##T(f16 a) { return a > (f16)-1.0 && a < (f16)(B == 8 ? 255.0 : 65504.0) ? (T)a : (T)78; } \
+  INLINE T from_f32_##T(f32 a) { return a > -1.0f && a < 0x1p##B##f * 0.999f ? (T)a : (T)3; } \
+  INLINE T from_f64_##T(f64 a) { return a > -1.0 && a < 0x1p##B * 0.999 ? (T)a : (T)5; }
+SIGNED(i8, u8, i32, 8)
+UNSIGNED(u8, i8, u32, 8)
+SIGNED(i16, u16, i32, 16)
+UNSIGNED(u16, i16, u32, 16)
+SIGNED(i32, u32, i64, 32)
+UNSIGNED(u32, i32, u64, 32)
+SIGNED(i64, u64, __int128, 64)
+UNSIGNED(u64, i64, unsigned __int128, 64)
+#define REVERSE(T, U, B, SWAP) \
+  INLINE T mirror_##T(T a) { return (T)__builtin_bitreverse##B((U)a); } \
+  INLINE T swap_##T(T a) { return (T)SWAP((U)a); }
+REVERSE(i8, u8, 8, )
+REVERSE(u8, u8, 8, )
+REVERSE(i16, u16, 16, __builtin_bswap16)
+REVERSE(u16, u16, 16, __builtin_bswap16)
+REVERSE(i32, u32, 32, __builtin_bswap32)
+REVERSE(u32, u32, 32, __builtin_bswap32)
+REVERSE(i64, u64, 64, __builtin_bswap64)
+REVERSE(u64, u64, 64, __builtin_bswap64)
+
+/* Helpers of a float type T with an unsigned twin U. A sum with +0 makes the sign of a zero definite;
+   minus does so because clang takes 0 - x as a factor for -x. */
+#define FLOATING(T, U, P) \
+  INLINE T quiet_##T(T a) { return a != a ? (T)__builtin_nan("") : a; } \
+  INLINE U bits_##T(T a) { U r; T q = a != a ? (T)1.5 : a; COPY(r, q); return r; } \
+  INLINE T float_##T(U a) { T r; COPY(r, a); return quiet_##T(r); } \
+  INLINE T least_##T(T a, T b) { return __builtin_fmin##P(a, b) + (T)0.0; } \
+  INLINE T most_##T(T a, T b) { return __builtin_fmax##P(a, b) + (T)0.0; } \
+  INLINE T unit_##T(T a) { return __builtin_fmin##P(__builtin_fmax##P(a, (T)0.0), (T)1.0) + (T)0.0; } \
+  INLINE T median_##T(T a, T b, T c) { \
+    return most_##T(least_##T(quiet_##T(a), b), least_##T(most_##T(quiet_##T(a), b), c)); } \
+  INLINE T minus_##T(T a, T b) { return __builtin_constant_p(a) ? (a - b) + (T)0.0 : a - b; } \
+  INLINE T root_##T(T a) { return __builtin_sqrt##P(__builtin_fabs##P(a)); } \
+  INLINE T sign_##T(T a, T b) { return b != b ? a : __builtin_copysign##P(a, b); } \
+  INLINE T near_##T(T a) { return __builtin_elementwise_roundeven(a); } \
+  INLINE T down_##T(T a) { return __builtin_elementwise_floor(a); } \
+  INLINE T up_##T(T a) { return __builtin_elementwise_ceil(a); } \
+  INLINE T whole_##T(T a) { return __builtin_elementwise_trunc(a); } \
+  INLINE T size_##T(T a) { return __builtin_elementwise_abs(a); }
+FLOATING(f16, u16, f16)
+FLOATING(f32, u32, f)
+FLOATING(f64, u64, )
+/* A product that becomes half precision: clang emits v_fma_mixlo_f16 with an addend of +0 for it, which turns a product of
+   -0 into +0, so the sign of a zero is not asked for. */
+INLINE f16 half_f32(f32 a) { return (f16)a + (f16)0.0; }
+INLINE f32 fused_f32(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
+INLINE f64 fused_f64(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
+INLINE f32 scale_f32(f32 a, i32 n) { return __builtin_ldexpf(a, n % 300); }
+INLINE f64 scale_f64(f64 a, i32 n) { return __builtin_ldexp(a, n % 2200); }
+INLINE f32 fraction_f32(f32 a) { i32 e; return __builtin_frexpf(a, &e); }
+INLINE f64 fraction_f64(f64 a) { i32 e; return __builtin_frexp(a, &e); }
+INLINE i32 exponent_f32(f32 a) { i32 e; __builtin_frexpf(a, &e); return __builtin_isfinite(a) ? e : -9; }
+INLINE i32 exponent_f64(f64 a) { i32 e; __builtin_frexp(a, &e); return __builtin_isfinite(a) ? e : -9; }
+
+/* Pairs, which the GPU's packed instructions work on. */
+#define WHOLE_PAIR(T) \
+  INLINE T##x2 least_##T##x2(T##x2 a, T##x2 b) { return __builtin_elementwise_min(a, b); } \
+  INLINE T##x2 most_##T##x2(T##x2 a, T##x2 b) { return __builtin_elementwise_max(a, b); } \
+  INLINE T##x2 add_sat_##T##x2(T##x2 a, T##x2 b) { return __builtin_elementwise_add_sat(a, b); } \
+  INLINE T##x2 sub_sat_##T##x2(T##x2 a, T##x2 b) { return __builtin_elementwise_sub_sat(a, b); }
+WHOLE_PAIR(i16)
+WHOLE_PAIR(u16)
+
+#ifdef __AMDGCN__
+INLINE f16 fused_f16(f16 a, f16 b, f16 c) { return __builtin_fmaf16(a, b, c); }
+#else
+/* A processor without half-precision arithmetic goes through wider types, and rounding twice is not rounding once: the
+   wider result is first made odd in its last place, where it is not exact (Boldo and Melquiond, "Emulation of FMA and
+   correctly rounded sums: proved algorithms using rounding to odd", 2008). */
+INLINE f32 odd_f32(f64 a) {
+  f32 r = (f32)a;
+  u32 b;
+  COPY(b, r);
+  if (r == r && (f64)r != a && !(b & 1)) {
+    b += __builtin_fabs((f64)r) < __builtin_fabs(a) ? 1 : -1;
+    COPY(r, b);
+  }
+  return r;
+}
+INLINE f16 fused_f16(f16 a, f16 b, f16 c) {
+  f64 p = (f64)a * (f64)b, r = p + (f64)c, t = r - p, error = (p - (r - t)) + ((f64)c - t);
+  u64 u;
+  COPY(u, r);
+  if (error != 0.0 && __builtin_isfinite(r) && !(u & 1)) {
+    u += (error > 0.0) == (r > 0.0) ? 1 : -1;
+    COPY(r, u);
+  }
+  return (f16)odd_f32(r);
+}
+#ifdef __x86_64__
+f16 __truncdfhf2(f64 a) { return (f16)odd_f32(a); }
+#endif
+#endif
+
+#define FLOAT_PAIR(T) \
+  INLINE T##x2 fused_##T##x2(T##x2 a, T##x2 b, T##x2 c) { \
+    return (T##x2){fused_##T(a.x, b.x, c.x), fused_##T(a.y, b.y, c.y)}; } \
+  INLINE T##x2 least_##T##x2(T##x2 a, T##x2 b) { return (T##x2){least_##T(a.x, b.x), least_##T(a.y, b.y)}; } \
+  INLINE T##x2 most_##T##x2(T##x2 a, T##x2 b) { return (T##x2){most_##T(a.x, b.x), most_##T(a.y, b.y)}; }
+FLOAT_PAIR(f16)
+FLOAT_PAIR(f32)

@@ -1,0 +1,99 @@
+"""The engine against clang: one C function, compiled for the GPU and for this CPU, must write the same bytes.
+
+Per-opcode tests compare an instruction with semantics that someone wrote down from the ISA text; whoever misreads the
+text twice passes them. Here nobody writes semantics down. A seeded generator (``functions.py``, ``statements.py``,
+``expressions.py``) makes C functions whose result is defined for every input: integers of 8 to 64 bits, half, single
+and double precision and pairs of them, conversions, divisions and square roots (which both processors round
+correctly), bit operations, loops and branches that lanes take differently, local arrays in registers, scratch or LDS,
+LDS between barriers, atomics. The clang of the ``ziglang`` wheel compiles each for gfx942 or gfx950, without ROCm, and
+for this CPU. The kernel's assembly text runs on the engine, the CPU's code is called through ``ctypes``, over the same
+values: small numbers, any bits, and the edges of each type. Every array must be equal byte for byte afterwards; NaNs
+are equal to each other, since their bits differ between processors.
+
+What is not asked for, because C or the hardware leaves it open or clang itself changes it, is kept out by the helpers
+in ``prelude.h``, which say so: which zero a minimum of -0 and +0 is, the sign of a zero product that becomes half
+precision, and 0 - x as a factor. Contraction is off, so that a fused multiply-add is there only where the text has it.
+
+``WAVECAST_DIFFERENTIAL_FUNCTIONS=2000 pytest tests/simulator/differential`` runs that many functions instead of
+``DEFAULT_FUNCTIONS``. A failure names the seed; ``generate(seed).source`` is the C text.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from wavecast.simulator.errors import SimulatorError
+from wavecast.simulator.execute.engine import Engine
+
+from .comparison import Batch, build, compile_for_gpu, differences, on_cpu, on_engine
+from .functions import generate
+from .toolchain import why_not
+
+pytestmark = [pytest.mark.execute, pytest.mark.skipif(bool(why_not()), reason=why_not() or "compiles")]
+
+DEFAULT_FUNCTIONS = 24
+FUNCTIONS = int(os.environ.get("WAVECAST_DIFFERENTIAL_FUNCTIONS", DEFAULT_FUNCTIONS))
+BATCH = 8
+ARCHITECTURES = ("gfx942", "gfx950")
+LEVELS = ("1", "2", "3", "s")
+# Distinct opcodes that the default functions execute on both architectures; they make more than 330.
+EXPECTED_OPCODES = 300
+
+_batches: dict[int, Batch] = {}
+_executed: set[str] = set()
+
+
+@pytest.fixture(scope="module")
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("differential")
+
+
+@pytest.mark.parametrize("arch", ARCHITECTURES)
+@pytest.mark.parametrize("first", range(0, FUNCTIONS, BATCH))
+def test_engine_and_cpu_write_the_same_bytes(engine: Engine, directory: Path, first: int, arch: str) -> None:
+    batch = _batches.get(first)
+    if batch is None:
+        batch = _batches[first] = build(range(first, min(first + BATCH, FUNCTIONS)), directory)
+    level = LEVELS[(first // BATCH + ARCHITECTURES.index(arch)) % len(LEVELS)]
+    text = compile_for_gpu(batch, arch, level)
+    problems = []
+    for function in batch.functions:
+        try:
+            actual, executed = on_engine(engine, function, text)
+        except SimulatorError as error:
+            problems.append(f"seed {function.seed}: {type(error).__name__}: {error}")
+            continue
+        _executed.update(executed)
+        problems += [f"seed {function.seed}: {line}" for line in differences(function, on_cpu(batch, function), actual)]
+    assert not problems, f"{arch}, -O{level}:\n" + "\n".join(problems)
+
+
+def test_the_functions_execute_many_opcodes() -> None:
+    """A generator that lost its variety would still pass; runs after the functions, whose opcodes it counts."""
+    if not _executed:
+        pytest.skip("no function ran in this process")
+    assert len(_executed) > EXPECTED_OPCODES
+
+
+def test_a_seed_gives_the_same_function() -> None:
+    assert generate(5) == generate(5)
+    assert generate(5).source != generate(6).source
+
+
+def test_a_changed_result_is_noticed(engine: Engine, directory: Path) -> None:
+    """The comparison can fail: with one flipped bit in each array that is not NaN, every array is named."""
+    batch = build(range(100_000, 100_001), directory)
+    function = batch.functions[0]
+    expected, actual = on_cpu(batch, function), on_cpu(batch, function)
+    assert not differences(function, expected, actual)
+    for array in actual:
+        array.view(f"u{array.dtype.itemsize}")[...] ^= 1
+    assert len(differences(function, expected, actual)) == len(actual)
