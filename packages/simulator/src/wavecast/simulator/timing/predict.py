@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from wavecast.simulator.devices import Device
+from wavecast.simulator.devices import Device, Kind
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.cause import explain
@@ -35,9 +35,10 @@ def predict_time(
 ) -> TimePrediction:
     """Predict how long a launch takes.
 
-    The interval changes one uncertain constant at a time to the ends of its range, and adds the logarithms of the
-    ratios to the point in quadrature, upward and downward apart: constants are taken as independent, and the one that
-    matters most dominates. A sample of the grid adds two standard errors.
+    The interval moves measured and fitted constants one at a time to the ends of their range: they err independently.
+    Derived ones are bounds of what nobody has measured, about which nothing says that they do not all lie at the bad
+    end: they move together. The logarithms of the ratios to the point are added in quadrature, upward and downward
+    apart. A sample of the grid adds two standard errors.
 
     Args:
         kernel: What ran.
@@ -57,7 +58,7 @@ def predict_time(
     case = Case(launch_work(execution, traffic, device), schedule, slots, Position(position), warm)
     point = evaluate(case, device)
     moved = _sensitivity(case, device, point.total_us)
-    low, high = _interval(point.total_us, moved)
+    low, high = _interval(point.total_us, [*_independent(moved, device), *_together(moved, case, device)])
     return TimePrediction(
         predicted_us=point.total_us,
         low_us=low,
@@ -101,10 +102,34 @@ def _sensitivity(case: Case, device: Device, point_us: float) -> tuple[Sensitivi
     return tuple(sorted(relevant, key=lambda entry: -entry.spread_us))
 
 
-def _interval(point_us: float, moved: tuple[Sensitivity, ...]) -> tuple[float, float]:
-    down = up = 0.0
+def _is_derived(entry: Sensitivity, device: Device) -> bool:
+    quantity = device.quantities.get(entry.constant)
+    return quantity is not None and quantity.kind is Kind.DERIVED
+
+
+def _independent(moved: tuple[Sensitivity, ...], device: Device) -> list[tuple[float, float]]:
+    """Ends of the constants that count on their own, and of the sampling error."""
+    return [(entry.low_us, entry.high_us) for entry in moved if not _is_derived(entry, device)]
+
+
+def _together(moved: tuple[Sensitivity, ...], case: Case, device: Device) -> list[tuple[float, float]]:
+    """Ends with every derived constant at the end that makes the launch fastest, and slowest."""
+    fast = slow = device
     for entry in moved:
-        ratios = [math.log(end / point_us) for end in (entry.low_us, entry.high_us)]
+        if not _is_derived(entry, device):
+            continue
+        quantity = device.quantities[entry.constant]
+        low, high = (value if value is not None else quantity.value for value in (quantity.low, quantity.high))
+        rises = entry.low_us <= entry.high_us
+        fast = fast.with_value(entry.constant, low if rises else high)
+        slow = slow.with_value(entry.constant, high if rises else low)
+    return [(evaluate(case, fast).total_us, evaluate(case, slow).total_us)]
+
+
+def _interval(point_us: float, ends: list[tuple[float, float]]) -> tuple[float, float]:
+    down = up = 0.0
+    for pair in ends:
+        ratios = [math.log(end / point_us) for end in pair]
         down += min(0.0, *ratios) ** 2
         up += max(0.0, *ratios) ** 2
     return point_us * math.exp(-math.sqrt(down)), point_us * math.exp(math.sqrt(up))
