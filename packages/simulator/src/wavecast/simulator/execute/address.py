@@ -51,6 +51,17 @@ def global_places(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -
         mask: i64, lanes that take part.
         width: Bytes each lane touches.
     """
+    host = translated(e, addresses, mask, width)
+
+    def pointer(lane: ir.Value) -> ir.Value:
+        return e.b.inttoptr(e.b.load(e.at(host, e.b.mul(lane, I64(8))), typ=I64), POINTER)
+
+    # Buffers have unmapped space between them: consecutive elements lie in one.
+    return Places(mask, pointer, lambda step: consecutive(e, addresses, mask, step))
+
+
+def translated(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -> ir.Value:
+    """Pointer to 64 host addresses (i64), valid for the lanes of the mask; leaves the helper with a fault."""
     known = _KnownBuffer(e)
     host = e.allocate(I64, LANES)
     offsets = e.b.sub(addresses, e.splat(known.base))
@@ -63,12 +74,21 @@ def global_places(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -
         with other:
             e.b.store(addresses, host, align=64)
             _search(e, host, mask, width)
+    return host
 
-    def pointer(lane: ir.Value) -> ir.Value:
-        return e.b.inttoptr(e.b.load(e.at(host, e.b.mul(lane, I64(8))), typ=I64), POINTER)
 
-    # Buffers have unmapped space between them: consecutive elements lie in one.
-    return Places(mask, pointer, lambda step: consecutive(e, addresses, mask, step))
+def stop_stray(e: Emitter, addresses: ir.Value, stray: ir.Value, width: int) -> None:
+    """Leave the helper with a fault of the first lane in the mask ``stray``, if there is one."""
+    with e.b.if_then(e.b.icmp_unsigned("!=", stray, I64(0)), likely=False):
+        lane = e.call("llvm.cttz.i64", I64, [stray, I1(1)])
+        for slot, value in (
+            (Context.FAULT_ADDRESS, e.b.extract_element(addresses, lane)),
+            (Context.FAULT_LANE, lane),
+            (Context.FAULT_BYTES, I64(width)),
+            (Context.FAULT, I64(Fault.STRAY_ADDRESS)),
+        ):
+            e.context_store(slot, value)
+        e.b.ret_void()
 
 
 def scalar_place(e: Emitter, address: ir.Value, width: int) -> ir.Value:

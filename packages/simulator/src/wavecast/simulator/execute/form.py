@@ -10,7 +10,7 @@ import struct
 from typing import NamedTuple
 
 from wavecast.simulator.errors import UnsupportedInstructionError
-from wavecast.simulator.execute.layout import ROW_BYTES, Argument
+from wavecast.simulator.execute.layout import PRIVATE_BASE, ROW_BYTES, SHARED_BASE, Argument
 from wavecast.simulator.program.instruction import (
     Immediate,
     Instruction,
@@ -26,6 +26,14 @@ RUNTIME_MODIFIERS = ("offset", "offset0", "offset1")
 _RESULT_NEUTRAL = frozenset({"sc0", "sc1", "nt", "glc", "slc"})
 # Opcodes whose ``offset`` is a lane pattern rather than an address, and so decides the code.
 _PATTERN_OFFSET = frozenset({"ds_swizzle_b32"})
+
+# Operands that stand for the bounds of the flat windows; only 64-bit operands read them whole.
+_WINDOWS = {
+    "src_shared_base": SHARED_BASE,
+    "src_shared_limit": SHARED_BASE + 0xFFFFFFFF,
+    "src_private_base": PRIVATE_BASE,
+    "src_private_limit": PRIVATE_BASE + 0xFFFFFFFF,
+}
 
 
 class OperandForm(NamedTuple):
@@ -136,6 +144,9 @@ def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int, *, ar
             kind = str(what.value) if name == "literal" else "zero" if is_zero_pair else "k"
             operands.append(OperandForm(kind, 0, operand.negate, operand.absolute, operand.sign_extend))
             argument = 0 if name == "literal" else immediate_bits(what, name)
+        elif isinstance(what, Symbol) and what.text in _WINDOWS and types[position].endswith("64"):
+            operands.append(OperandForm("k", 0, operand.negate, operand.absolute, operand.sign_extend))
+            argument = _WINDOWS[what.text]
         else:
             operands.append(OperandForm(what.text if isinstance(what, Symbol) else what.name, 0))
             argument = 0

@@ -15,6 +15,9 @@ from enum import IntEnum
 LANES = 64
 SCALAR_SLOTS = 160
 ROW_BYTES = LANES * 4
+# Flat addresses of the 4 GiB windows onto LDS and scratch: where Linux puts them on these GPUs, far above any buffer.
+SHARED_BASE = 1 << 48
+PRIVATE_BASE = 2 << 48
 
 
 class Context(IntEnum):

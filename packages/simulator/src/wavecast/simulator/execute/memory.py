@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.execute.layout import PRIVATE_BASE, SHARED_BASE
 
 # Buffers start at multiples of 2 MiB, as a GPU driver's large-page allocations do.
 _ALIGNMENT = 1 << 21
@@ -95,6 +96,9 @@ class AddressSpace:
 
     def describe(self, address: int) -> str:
         """Where an address lies relative to the buffers, for messages."""
+        for base, window in ((SHARED_BASE, "the workgroup's LDS"), (PRIVATE_BASE, "the lane's scratch")):
+            if base <= address < base + (1 << 32):
+                return f"{address - base} bytes into the window onto {window}, which is smaller"
         nearest: tuple[int, str] | None = None
         for buffer in self._buffers.values():
             end = buffer.device + buffer.size

@@ -15,7 +15,7 @@ from wavecast.simulator.execute.address import global_places, record
 from wavecast.simulator.execute.emitter import F16, F32, F64, I16, I32, I64, Emitter
 from wavecast.simulator.execute.layout import LANES, RowKind
 from wavecast.simulator.execute.ops.buffer_memory import buffer_access
-from wavecast.simulator.execute.ops.global_memory import global_addresses, skip_if_idle
+from wavecast.simulator.execute.ops.global_memory import global_addresses, recorded_places, skip_if_idle
 from wavecast.simulator.execute.ops.lds import lds_addresses, lds_places, record_lds
 from wavecast.simulator.execute.registry import raw
 from wavecast.simulator.execute.transfer import Places, write_rows
@@ -181,8 +181,7 @@ def _global(segment: str, name: str, update: Update, words: int) -> None:
         returns = len(e.form.operands) == operands + 1
         vector = int(returns)
         addresses = global_addresses(e, vector, vector + 2 if segment == "global" else None)
-        record(e, addresses)
-        places = global_places(e, addresses, e.exec_mask(), 4 * words)
+        places = recorded_places(e, segment, addresses, 4 * words)
         sources = _sources(update is _exchange_if_equal, vector + 1, words)
         update_lanes(e, places, update, sources, 0 if returns else None)
 

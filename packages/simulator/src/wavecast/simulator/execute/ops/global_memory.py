@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from wavecast.simulator.execute.address import global_places, record
 from wavecast.simulator.execute.emitter import I8, I16, I64, Emitter
+from wavecast.simulator.execute.flat import flat_places
 from wavecast.simulator.execute.layout import RowKind
 from wavecast.simulator.execute.registry import raw
 from wavecast.simulator.execute.transfer import (
@@ -92,6 +93,14 @@ def skip_if_idle(e: Emitter) -> None:
         e.b.ret_void()
 
 
+def recorded_places(e: Emitter, segment: str, addresses: ir.Value, width: int) -> Places:
+    """Places of the active lanes of a ``global`` or ``flat`` instruction, and its trace record."""
+    if segment == "flat":
+        return flat_places(e, addresses, width)
+    record(e, addresses)
+    return global_places(e, addresses, e.exec_mask(), width)
+
+
 def _loader(segment: str, suffix: str) -> None:
     scalar = 2 if segment == "global" else None
 
@@ -99,8 +108,7 @@ def _loader(segment: str, suffix: str) -> None:
     def _(e: Emitter) -> None:
         skip_if_idle(e)
         addresses = global_addresses(e, 1, scalar)
-        record(e, addresses)
-        load(e, suffix, 0, global_places(e, addresses, e.exec_mask(), width_of_load(suffix)))
+        load(e, suffix, 0, recorded_places(e, segment, addresses, width_of_load(suffix)))
 
 
 def _storer(segment: str, suffix: str) -> None:
@@ -110,11 +118,9 @@ def _storer(segment: str, suffix: str) -> None:
     def _(e: Emitter) -> None:
         skip_if_idle(e)
         addresses = global_addresses(e, 0, scalar)
-        record(e, addresses)
-        store(e, suffix, 1, global_places(e, addresses, e.exec_mask(), width_of_store(suffix)))
+        store(e, suffix, 1, recorded_places(e, segment, addresses, width_of_store(suffix)))
 
 
-# A flat address that lies in LDS or scratch is a fault: it is in no buffer.
 for _segment in ("global", "flat"):
     for _suffix in LOADS:
         _loader(_segment, _suffix)
