@@ -95,6 +95,8 @@ def generate(seed: int) -> Function:
     if rng.random() < 0.5:
         for _ in range(rng.randint(1, 2)):
             _through_shared_memory(draft)
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        _through_other_lanes(draft)
     last = draft.phases[-1]
     last.lines += _results(draft.writer, last.scope)
     name = f"function{seed}"
@@ -176,6 +178,58 @@ def _through_shared_memory(draft: _Draft) -> None:
     phase.kept = [*phase.kept, *phase.scope.variables[known:]][-8:]
 
 
+def _through_other_lanes(draft: _Draft) -> None:
+    """A phase that takes values of other lanes of the wave, and one that goes on with them.
+
+    The first changes no variable that it has: the CPU's work-items read each other's while they run it.
+    """
+    writer, rng = draft.writer, draft.writer.rng
+    words = [(name, kind) for name, kind in draft.phases[-1].kept if kind.name in ("i32", "u32", "f32")]
+    if not words:
+        return
+    phase = draft.next_phase([])
+    known = len(phase.scope.variables)
+    for _ in range(rng.randint(1, 4)):
+        (old, kind), new = rng.choice(words), writer.fresh("v")
+        control = rng.choice(
+            [rng.randrange(256), *(base + rng.randint(1, 15) for base in (0x100, 0x110, 0x120, 0x150))]
+        )
+        control = rng.choice([control, control, rng.choice([0x140, 0x141, 0x142, 0x143])])
+        macro = rng.choice(
+            [
+                f"FROM_LANE({new}, {old}, {writer.expression(phase.scope, _U32, 1)} & 63)",
+                f"FROM_FIRST({new}, {old})",
+                f"FROM_ROW({new}, {old}, {control}, {rng.choice([15, 15, 10, 12])}, {rng.choice([15, 15, 5])})",
+                f"FROM_ROW_OR_ZERO({new}, {old}, {control})",
+                f"FROM_ROW_OR_ZERO({new}, {old}, {control})",
+            ]
+        )
+        phase.lines.append(f"{kind.name} {new}; {macro};")
+        result = writer.fresh("v")
+        if rng.random() < 0.6:
+            # The exchange has this one use: clang makes it part of the operation.
+            forms = ["{0} + {1}", "{0} - {1}", "least_{2}({0}, {1})", "most_{2}({1}, {0})"]
+            forms += ["{0} * {1}"] if kind.is_float else ["{0} & {1}", "{1} | {0}", "{1} ^ {0}", "shr_{2}({1}, {0})"]
+            text = rng.choice(forms).format(
+                new, rng.choice([name for name, known in phase.scope.variables if known == kind]), kind.name
+            )
+        else:
+            phase.scope.variables.append((new, kind))
+            text = writer.expression(Scope([(old, kind), (new, kind)]), kind, 1)
+        phase.lines.append(f"{kind.name} {result} = {text};")
+        phase.scope.variables.append((result, kind))
+    bits = [name for name, kind in words if not kind.is_float]
+    if bits and rng.random() < 0.5:
+        mask, count = writer.fresh("v"), writer.fresh("v")
+        phase.lines.append(f"u64 {mask}; BALLOT({mask}, {rng.choice(bits)}); u32 {count}; SET_BELOW({count}, {mask});")
+        phase.scope.variables += [(mask, KINDS["u64"]), (count, _U32)]
+    phase.kept = [*phase.kept, *phase.scope.variables[known:]][-10:]
+    phase = draft.next_phase([])
+    known = len(phase.scope.variables)
+    phase.lines += writer.block(phase.scope, list(phase.kept), 1, rng.randint(1, 3))
+    phase.kept = [*phase.kept, *phase.scope.variables[known:]][-8:]
+
+
 def _results(writer: Writer, scope: Scope) -> list[str]:
     """Stores of some of the variables, and of a few expressions of them."""
     lines = []
@@ -190,6 +244,13 @@ def _results(writer: Writer, scope: Scope) -> list[str]:
         out = Array(writer.fresh("out"), some_kind(writer.rng), per_item=1)
         writer.arrays.append(out)
         lines.append(f"{out.name}[id] = {writer.expression(scope, out.kind)};")
+    # Neighbours, which clang stores together.
+    out = Array(writer.fresh("out"), some_kind(writer.rng), per_item=writer.rng.choice([3, 4]))
+    writer.arrays.append(out)
+    lines += [
+        f"{out.name}[id * {out.per_item} + {number}] = {writer.expression(scope, out.kind, 1)};"
+        for number in range(out.per_item)
+    ]
     return lines
 
 

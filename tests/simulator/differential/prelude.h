@@ -163,3 +163,48 @@ f16 __truncdfhf2(f64 a) { return (f16)odd_f32(a); }
   INLINE T##x2 most_##T##x2(T##x2 a, T##x2 b) { return (T##x2){most_##T(a.x, b.x), most_##T(a.y, b.y)}; }
 FLOAT_PAIR(f16)
 FLOAT_PAIR(f32)
+
+/* Values of other lanes of the wave, at places where all 64 are active. The CPU finds them in the states of the phase
+   before. NEW becomes the value of OLD in another lane. */
+#define EXCHANGE(NEW, OLD, WORD) \
+  do { u32 word_, other_; COPY(word_, OLD); other_ = WORD; COPY(NEW, other_); } while (0)
+#ifdef __AMDGCN__
+#define FROM_LANE(NEW, OLD, LANE) EXCHANGE(NEW, OLD, __builtin_amdgcn_ds_bpermute((LANE) * 4, word_))
+#define FROM_FIRST(NEW, OLD) EXCHANGE(NEW, OLD, __builtin_amdgcn_readfirstlane(word_))
+#define FROM_ROW(NEW, OLD, CONTROL, ROWS, BANKS) \
+  EXCHANGE(NEW, OLD, __builtin_amdgcn_update_dpp(word_, word_, CONTROL, ROWS, BANKS, 0))
+#define FROM_ROW_OR_ZERO(NEW, OLD, CONTROL) EXCHANGE(NEW, OLD, __builtin_amdgcn_update_dpp(0, word_, CONTROL, 15, 15, 1))
+#define BALLOT(NEW, OLD) NEW = __builtin_amdgcn_ballot_w64((OLD) & 1)
+#define SET_BELOW(NEW, MASK) \
+  NEW = __builtin_amdgcn_mbcnt_hi((u32)((MASK) >> 32), __builtin_amdgcn_mbcnt_lo((u32)(MASK), 0))
+#else
+/* The lane that a DPP control of the ISA text makes a lane read; -1 if it is none or the lane is masked off. */
+INLINE i32 dpp_source(i32 lane, u32 control, u32 rows, u32 banks) {
+  i32 row = lane & ~15, in_row = lane & 15, n = control & 15, from = -1;
+  if (!(rows >> (lane >> 4) & 1) || !(banks >> (in_row >> 2) & 1)) return -1;
+  if (control < 0x100) return (lane & ~3) | (control >> (lane & 3) * 2 & 3);
+  switch (control >> 4) {
+  case 0x10: from = in_row + n < 16 ? lane + n : -1; break;
+  case 0x11: from = in_row >= n ? lane - n : -1; break;
+  case 0x12: from = row | ((in_row - n) & 15); break;
+  case 0x15: from = row | n; break;
+  case 0x14:
+    if (control == 0x140) from = row | (15 - in_row);
+    if (control == 0x141) from = (lane & ~7) | (7 - (lane & 7));
+    if (control == 0x142 && lane >= 16) from = row - 1;
+    if (control == 0x143 && lane >= 32) from = 31;
+  }
+  return from;
+}
+#define AT(NEW, OLD, LANE) COPY(NEW, state[(i32)(LANE) - (i32)(item & 63)].OLD)
+#define FROM_LANE(NEW, OLD, LANE) AT(NEW, OLD, (LANE) & 63)
+#define FROM_FIRST(NEW, OLD) AT(NEW, OLD, 0)
+#define FROM_ROW(NEW, OLD, CONTROL, ROWS, BANKS) \
+  do { i32 from_ = dpp_source(item & 63, CONTROL, ROWS, BANKS); AT(NEW, OLD, from_ < 0 ? item & 63 : from_); } while (0)
+#define FROM_ROW_OR_ZERO(NEW, OLD, CONTROL) \
+  do { i32 from_ = dpp_source(item & 63, CONTROL, 15, 15); AT(NEW, OLD, from_ < 0 ? 0 : from_); \
+       if (from_ < 0) NEW = 0; } while (0)
+#define BALLOT(NEW, OLD) \
+  do { NEW = 0; for (u32 l_ = 0; l_ < 64; l_++) NEW |= (u64)(state[(i32)l_ - (i32)(item & 63)].OLD & 1) << l_; } while (0)
+#define SET_BELOW(NEW, MASK) NEW = __builtin_popcountg((MASK) & ((1ull << (item & 63)) - 1))
+#endif
