@@ -171,6 +171,15 @@ def test_a_line_that_is_not_understood_is_named() -> None:
         parse_assembly(TEXT.replace("v_mov_b32_e32 v1, -16", "v_mov_b32_e32 v1, @x"), name="second")
 
 
+def test_addresses_that_the_linker_computes_are_symbols() -> None:
+    """Calls and branches over long distances parse; that they cannot be executed is said by the opcodes that jump."""
+    texts = ["callee@rel32@lo+4", "callee@gotpcrel32@hi+12", "(.LBB0_9-.Lpost0)&4294967295", "(.LBB0_9-.Lpost0)>>32"]
+    body = "".join(f"\ts_add_u32 s2, s2, {text}\n" for text in texts)
+    kernel = parse_assembly(TEXT.replace("; %bb.2:\n", body), name="second")
+    operands = [i.operands[2].value for i in kernel.instructions if i.opcode == "s_add_u32"]
+    assert operands == [Symbol(text) for text in texts]
+
+
 def test_a_branch_to_nowhere_is_named() -> None:
     with pytest.raises(AssemblyError, match="LBB1_7"):
         parse_assembly(TEXT.replace("execz .LBB1_1", "execz .LBB1_7"), name="second")

@@ -22,6 +22,8 @@ _REGISTER_RANGE = re.compile(r"([vsa])\[(\d+)(?::(\d+))?\]$")
 _INTEGER = re.compile(r"[+-]?(?:0x[0-9a-fA-F]+|\d+)$")
 _FLOAT = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?$")
 _LABEL = re.compile(r"[.$A-Za-z_][\w.$@]*$")
+# What the assembler or linker computes: ``callee@rel32@lo+4``, ``(.LBB0_9-.Lpost_getpc0)&4294967295``.
+_EXPRESSION = re.compile(r"(?:[.$A-Za-z_][\w.$]*@[\w@]+|\(\.L[\w.$]*-\.L[\w.$]*\))[-+&>\w]*$")
 _WRAPPED = re.compile(r"(neg|abs|sext)\((.*)\)$")
 
 
@@ -73,7 +75,7 @@ def _parse_value(body: str) -> Register | Immediate | Label | Symbol | None:
         return Symbol(body)
     if body.startswith((".L", "$")) or _LABEL.match(body):
         return Label(body) if body.startswith(".") else Symbol(body)
-    return None
+    return Symbol(body) if _EXPRESSION.match(body) else None
 
 
 def split_operands(text: str) -> list[str]:
