@@ -156,8 +156,8 @@ class Expressions:
 
         unary = ["root", "near", "down", "up", "whole", "size", "unit"] + ["fraction"] * (kind.bits > 16)
         forms: list[tuple[int, Callable[[], str]]] = [
-            (8, lambda: f"({sub()} {self.rng.choice('+*')} {sub()})"),
-            (4, lambda: call("minus", 2)),
+            (4, lambda: f"({sub()} * {sub()})"),
+            (8, lambda: call(self.rng.choice(["plus", "minus"]), 2)),
             (2, lambda: f"({sub()} / {sub()})"),
             (2, lambda: f"(-{sub()})"),
             (4, lambda: call("fused", 3)),

@@ -82,18 +82,21 @@ REVERSE(u32, u32, 32, __builtin_bswap32)
 REVERSE(i64, u64, 64, __builtin_bswap64)
 REVERSE(u64, u64, 64, __builtin_bswap64)
 
-/* Helpers of a float type T with an unsigned twin U. A sum with +0 makes the sign of a zero definite;
-   minus does so because clang takes 0 - x as a factor for -x. */
+/* Helpers of a float type T with an unsigned twin U. plus_zero makes the sign of a zero definite,
+   where it depends on the order of two zeros, and in plus and minus,
+   because clang takes 0 - x, and -x + 0, as an operand for -x. */
 #define FLOATING(T, U, P) \
   INLINE T quiet_##T(T a) { return a != a ? (T)__builtin_nan("") : a; } \
   INLINE U bits_##T(T a) { U r; T q = a != a ? (T)1.5 : a; COPY(r, q); return r; } \
   INLINE T float_##T(U a) { T r; COPY(r, a); return quiet_##T(r); } \
-  INLINE T least_##T(T a, T b) { return __builtin_fmin##P(a, b) + (T)0.0; } \
-  INLINE T most_##T(T a, T b) { return __builtin_fmax##P(a, b) + (T)0.0; } \
-  INLINE T unit_##T(T a) { return __builtin_fmin##P(__builtin_fmax##P(a, (T)0.0), (T)1.0) + (T)0.0; } \
+  INLINE T plus_zero_##T(T a) { return a == (T)0.0 ? (T)0.0 : a; } \
+  INLINE T least_##T(T a, T b) { return plus_zero_##T(__builtin_fmin##P(a, b)); } \
+  INLINE T most_##T(T a, T b) { return plus_zero_##T(__builtin_fmax##P(a, b)); } \
+  INLINE T unit_##T(T a) { return plus_zero_##T(__builtin_fmin##P(__builtin_fmax##P(a, (T)0.0), (T)1.0)); } \
   INLINE T median_##T(T a, T b, T c) { \
     return most_##T(least_##T(quiet_##T(a), b), least_##T(most_##T(quiet_##T(a), b), c)); } \
-  INLINE T minus_##T(T a, T b) { return __builtin_constant_p(a) ? (a - b) + (T)0.0 : a - b; } \
+  INLINE T plus_##T(T a, T b) { return __builtin_constant_p(a) || __builtin_constant_p(b) ? plus_zero_##T(a + b) : a + b; } \
+  INLINE T minus_##T(T a, T b) { return __builtin_constant_p(a) ? plus_zero_##T(a - b) : a - b; } \
   INLINE T root_##T(T a) { return __builtin_sqrt##P(__builtin_fabs##P(a)); } \
   INLINE T sign_##T(T a, T b) { return b != b ? a : __builtin_copysign##P(a, b); } \
   INLINE T near_##T(T a) { return __builtin_elementwise_roundeven(a); } \
@@ -106,7 +109,7 @@ FLOATING(f32, u32, f)
 FLOATING(f64, u64, )
 /* A product that becomes half precision: clang emits v_fma_mixlo_f16 with an addend of +0 for it, which turns a product of
    -0 into +0, so the sign of a zero is not asked for. */
-INLINE f16 half_f32(f32 a) { return (f16)a + (f16)0.0; }
+INLINE f16 half_f32(f32 a) { return plus_zero_f16((f16)a); }
 INLINE f32 fused_f32(f32 a, f32 b, f32 c) { return __builtin_fmaf(a, b, c); }
 INLINE f64 fused_f64(f64 a, f64 b, f64 c) { return __builtin_fma(a, b, c); }
 INLINE f32 scale_f32(f32 a, i32 n) { return __builtin_ldexpf(a, n % 300); }
