@@ -137,10 +137,9 @@ class Writer:
         if not place.endswith("[id]"):
             return [f"ATOMIC({operation}, &{place}, {value});"]
         # A place that only this work-item knows: what the operation returns is definite.
-        name = self.fresh("v")
+        name, expected = self.fresh("v"), self.expression(scope, kind, 0) if self.rng.random() < 0.3 else place
         scope.variables.append((name, kind))
         if operation == "compare_exchange_n":
-            expected = self.expression(scope, kind, 0) if self.rng.random() < 0.3 else place
             call = f"__scoped_atomic_compare_exchange_n(&{place}, &{name}, {value}, 0, 0, 0, __MEMORY_SCOPE_DEVICE)"
             return [f"{kind.name} {name} = {expected};", f"if ({call}) {name} += ({kind.name})1;"]
         return [f"{kind.name} {name} = ATOMIC({operation}, &{place}, {value});"]

@@ -12,7 +12,7 @@ are equal to each other, since their bits differ between processors.
 
 What is not asked for, because C or the hardware leaves it open or clang itself changes it, is kept out by the helpers
 in ``prelude.h``, which say so: which zero a minimum of -0 and +0 is, the sign of a zero product that becomes half
-precision, and 0 - x as an operand. Contraction is off, so that a fused multiply-add is there only where the text has it.
+precision, and 0 - x as an operand. Contraction is off: a fused multiply-add is there only where the text has it.
 
 ``WAVECAST_DIFFERENTIAL_FUNCTIONS=2000 pytest tests/simulator/differential`` runs that many functions instead of
 ``DEFAULT_FUNCTIONS``. A failure names the seed; ``generate(seed).source`` is the C text.
