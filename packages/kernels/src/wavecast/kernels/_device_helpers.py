@@ -82,7 +82,8 @@ def magnitude_key(x):
         bits = x.to(tl.int32, bitcast=True) & 0x7FFFFFFF
     else:
         bits = x.to(tl.int16, bitcast=True) & 0x7FFF
-    return bits + zero_key(x.dtype)
+    # Back to the width of x: Triton 3.6 adds in 32 bits, where nothing overflows.
+    return (bits + zero_key(x.dtype)).to(bits.dtype)
 
 
 @triton.jit
