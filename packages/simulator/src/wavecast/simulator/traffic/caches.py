@@ -122,12 +122,11 @@ class CacheState:
             workgroups: Number of workgroups in it.
             levels: int64 (instructions, LEVELS), added to.
         """
-        order = np.argsort(events["order"], kind="stable")
         sets, ways = self.l1_shape
         l1_tags = np.full((workgroups, sets, ways), _EMPTY, dtype=np.uint64)
         _run(
             events,
-            order,
+            in_step(events["order"]),
             l1_tags,
             np.zeros(l1_tags.shape, dtype=np.int64),
             self.l2_tags,
@@ -152,6 +151,21 @@ def _scaled_sets(capacity: int, line: int, ways: int, fraction: float) -> int:
 
 
 @njit(cache=True)
+def in_step(order: np.ndarray) -> np.ndarray:
+    """Positions of events by their place in the streams, equal ones as they come: a stable counting sort."""
+    starts = np.zeros(order.max() + 2, dtype=np.int64)
+    for place in order:
+        starts[place + 1] += 1
+    for place in range(1, len(starts)):
+        starts[place] += starts[place - 1]
+    positions = np.zeros(len(order), dtype=np.int32)
+    for position in range(len(order)):
+        positions[starts[order[position]]] = position
+        starts[order[position]] += 1
+    return positions
+
+
+@njit(cache=True)
 def set_of(line: Any, sets: Any) -> Any:
     """Set of a line: the 64-bit finaliser of SplitMix, whose every output bit depends on every input bit.
 
@@ -159,17 +173,20 @@ def set_of(line: Any, sets: Any) -> Any:
     """
     line = (line ^ (line >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     line = (line ^ (line >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return int((line ^ (line >> np.uint64(31))) % np.uint64(sets))
+    hashed = line ^ (line >> np.uint64(31))
+    # A multiplication maps it onto the sets as evenly as a remainder does, and takes a fraction of its time.
+    return int(((hashed >> np.uint64(32)) * np.uint64(sets)) >> np.uint64(32))
 
 
 @njit(cache=True)
 def _find(tags: np.ndarray, used: np.ndarray, line: Any, now: Any) -> Any:
     """(way, hit): where the line is, or the way that it replaces; the way counts as used now."""
-    victim = 0
     for way in range(tags.shape[0]):
         if tags[way] == line:
             used[way] = now
             return way, True
+    victim = 0
+    for way in range(1, tags.shape[0]):
         if used[way] < used[victim]:
             victim = way
     used[victim] = now

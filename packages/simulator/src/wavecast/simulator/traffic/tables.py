@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 
 import numpy as np
 
@@ -20,61 +21,49 @@ _EVENT_KIND = {
 }
 
 
+class Column(IntEnum):
+    """Columns of what the compiled loops know about a static instruction."""
+
+    SPACE = 0  # UNTRACED, GLOBAL or LDS
+    EVENT_KIND = 1  # READ, WRITE or ATOMIC
+    WIDTH = 2  # bytes of a piece
+    PIECES = 3  # 1 or 2
+    OFFSET_0 = 4  # bytes to add to the address for each piece, LDS only
+    OFFSET_1 = 5
+    BANKS = 6  # LDS
+    SERIAL = 7  # LDS: whether lanes on one dword queue
+
+
 @dataclass(frozen=True, slots=True)
 class InstructionTables:
-    """One entry a static instruction.
+    """One row a static instruction.
 
     Attributes:
         accesses: What it does, or None.
-        space: int64: ``UNTRACED``, ``GLOBAL`` or ``LDS``.
-        event_kind: int64: ``READ``, ``WRITE`` or ``ATOMIC``.
-        width: int64, bytes of a piece.
-        offsets: int64 (instructions, 2), offset of each piece.
-        pieces: int64, 1 or 2.
+        columns: int64 (instructions, columns), see ``Column``.
         phase_of_lane: int64 (instructions, 64), for LDS.
-        banks: int64, for LDS.
-        serial: bool, whether lanes on one dword queue.
     """
 
     accesses: tuple[MemoryAccess | None, ...]
-    space: np.ndarray
-    event_kind: np.ndarray
-    width: np.ndarray
-    offsets: np.ndarray
-    pieces: np.ndarray
+    columns: np.ndarray
     phase_of_lane: np.ndarray
-    banks: np.ndarray
-    serial: np.ndarray
 
 
 def instruction_tables(kernel: Kernel) -> InstructionTables:
     """Classify every instruction of a kernel."""
-    count = len(kernel.instructions)
     accesses = tuple(classify(instruction) for instruction in kernel.instructions)
-    tables = InstructionTables(
-        accesses=accesses,
-        space=np.zeros(count, dtype=np.int64),
-        event_kind=np.zeros(count, dtype=np.int64),
-        width=np.zeros(count, dtype=np.int64),
-        offsets=np.zeros((count, 2), dtype=np.int64),
-        pieces=np.ones(count, dtype=np.int64),
-        phase_of_lane=np.zeros((count, LANES), dtype=np.int64),
-        banks=np.ones(count, dtype=np.int64),
-        serial=np.zeros(count, dtype=np.bool_),
-    )
-    for index, access in enumerate(accesses):
+    columns = np.zeros((len(accesses), len(Column)), dtype=np.int64)
+    phase_of_lane = np.zeros((len(accesses), LANES), dtype=np.int64)
+    for access, column, phase in zip(accesses, columns, phase_of_lane, strict=True):
         if access is None:
             continue
-        tables.width[index] = access.piece_bytes
+        column[Column.WIDTH], column[Column.PIECES] = access.piece_bytes, 1
         if access.kind.is_global:
-            tables.space[index] = GLOBAL
-            tables.event_kind[index] = _EVENT_KIND[access.kind]
+            column[Column.SPACE], column[Column.EVENT_KIND] = GLOBAL, _EVENT_KIND[access.kind]
         elif access.kind.is_lds:
             phases = lds_phases(kernel.arch, access)
-            tables.space[index] = LDS
-            tables.pieces[index] = len(access.offsets)
-            tables.offsets[index, : len(access.offsets)] = access.offsets
-            tables.phase_of_lane[index] = phases.phase_of_lane
-            tables.banks[index] = phases.banks
-            tables.serial[index] = access.kind is AccessKind.LDS_ATOMIC
-    return tables
+            column[Column.SPACE], column[Column.PIECES] = LDS, len(access.offsets)
+            column[Column.OFFSET_0 : Column.OFFSET_0 + len(access.offsets)] = access.offsets
+            column[Column.BANKS], column[Column.SERIAL] = phases.banks, access.kind is AccessKind.LDS_ATOMIC
+            phase[:] = phases.phase_of_lane
+    return InstructionTables(accesses, columns, phase_of_lane)

@@ -1,0 +1,216 @@
+"""The shape of a wave instruction's accesses, remembered: most of them repeat one that was seen before.
+
+A wave that walks through memory repeats the same distances between its lanes. Address cycles, requests and touched
+bytes depend on the distances and on the place of the first lane within its line only, LDS cycles on the distances and
+on its place within a dword (a shift by dwords turns the banks round). So a shape is worked out once and compared
+afterwards; what does not match is worked out anew, and the result is the same either way.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+
+from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count, lds_cycles, touch_lines, walk_quads
+from wavecast.simulator.traffic.tables import LDS, Column
+
+_LANES = 64
+# Shapes kept: stores of single bytes need one for each place in a line.
+_SHAPES = 2048
+
+
+class Fact(IntEnum):
+    """Columns of a shape's facts."""
+
+    INSTRUCTION = 0  # plus one; 0 marks a free entry
+    PHASE = 1  # place of the first active lane in its line, or in its dword for LDS
+    LINES = 2
+    LANES = 3
+    UNIQUE_BYTES = 4
+    SEGMENTS = 5
+    QUAD_CLK = 6
+    RUN_CLK = 7
+    REQUESTS = 8
+    PARTIAL = 9
+    LDS_CLK = 10
+    LDS_FREE_CLK = 11
+
+
+class Shapes(NamedTuple):
+    """Remembered shapes, a row each, and scratch of the loops that work them out.
+
+    Attributes:
+        facts: int64 (shapes, facts).
+        exec: uint64, active lanes.
+        distance: uint64 (shapes, 64), bytes from the first active lane; anything in the others.
+        active: uint64 (shapes, 64), all ones in active lanes.
+        lines: uint64 (shapes, MAX_LINES), line numbers less that of the first active lane, modulo 2**64.
+        masks: uint64 (shapes, MAX_LINES, 2), bytes touched in each.
+        weights: int64 (shapes, MAX_LINES), write requests to each.
+        table: Scratch of ``touch_lines``.
+        segments: Scratch of ``walk_quads``.
+        dwords: Scratch of ``lds_cycles``.
+        load: Scratch of ``lds_cycles``.
+    """
+
+    facts: np.ndarray
+    exec: np.ndarray
+    distance: np.ndarray
+    active: np.ndarray
+    lines: np.ndarray
+    masks: np.ndarray
+    weights: np.ndarray
+    table: np.ndarray
+    segments: np.ndarray
+    dwords: np.ndarray
+    load: np.ndarray
+
+
+def empty_shapes(count: int = _SHAPES) -> Shapes:
+    """Room for shapes.
+
+    Args:
+        count: How many, a power of two.
+    """
+    return Shapes(
+        facts=np.zeros((count, len(Fact)), dtype=np.int64),
+        exec=np.zeros(count, dtype=np.uint64),
+        distance=np.zeros((count, _LANES), dtype=np.uint64),
+        active=np.zeros((count, _LANES), dtype=np.uint64),
+        lines=np.zeros((count, MAX_LINES), dtype=np.uint64),
+        masks=np.zeros((count, MAX_LINES, 2), dtype=np.uint64),
+        weights=np.zeros((count, MAX_LINES), dtype=np.int64),
+        table=np.zeros((2, 256), dtype=np.int64),
+        segments=np.zeros(16, dtype=np.uint64),
+        dwords=np.zeros((64, 8, 64), dtype=np.uint64),
+        load=np.zeros((8, 64), dtype=np.int64),
+    )
+
+
+@njit(cache=True)
+def first_active(exec_mask: Any) -> Any:
+    """First active lane; 0 if none is."""
+    for lane in range(_LANES):
+        if (exec_mask >> np.uint64(lane)) & np.uint64(1):
+            return lane
+    return 0
+
+
+@njit(cache=True)
+def shape_of(
+    shapes: Shapes,
+    instruction: Any,
+    exec_mask: Any,
+    address: np.ndarray,
+    base: Any,
+    columns: np.ndarray,
+    phases: np.ndarray,
+) -> Any:
+    """Row of ``shapes`` that describes a record, worked out if it is not there.
+
+    Args:
+        shapes: Where to look.
+        instruction: Static instruction.
+        exec_mask: uint64.
+        address: uint64[64].
+        base: Address of the first active lane.
+        columns: int64, the instruction's row of ``InstructionTables.columns``.
+        phases: int64[64], its LDS phases.
+    """
+    is_lds = columns[Column.SPACE] == LDS
+    phase = np.int64(base & np.uint64(3 if is_lds else 127))
+    key = np.uint64(instruction * 128 + phase) ^ (exec_mask * np.uint64(0x9E3779B97F4A7C15))
+    row = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (len(shapes.exec) - 1)
+    facts = shapes.facts[row]
+    distance, active = shapes.distance[row], shapes.active[row]
+    if facts[Fact.INSTRUCTION] == instruction + 1 and facts[Fact.PHASE] == phase and shapes.exec[row] == exec_mask:
+        different = np.uint64(0)
+        for lane in range(_LANES):
+            different |= ((address[lane] - base) ^ distance[lane]) & active[lane]
+        if different == np.uint64(0):
+            return row
+    facts[:] = 0
+    facts[Fact.INSTRUCTION], facts[Fact.PHASE] = instruction + 1, phase
+    shapes.exec[row] = exec_mask
+    for lane in range(_LANES):
+        distance[lane] = address[lane] - base
+        bit = (exec_mask >> np.uint64(lane)) & np.uint64(1)
+        active[lane] = np.uint64(0) - bit
+        facts[Fact.LANES] += np.int64(bit)
+    if is_lds:
+        _describe_lds(shapes, facts, exec_mask, address, columns, phases)
+    else:
+        _describe_lines(shapes, row, exec_mask, address, base, columns[Column.WIDTH])
+    return row
+
+
+@njit(cache=True)
+def _describe_lds(
+    shapes: Shapes, facts: np.ndarray, exec_mask: Any, address: np.ndarray, columns: np.ndarray, phases: np.ndarray
+) -> Any:
+    for piece in range(columns[Column.PIECES]):
+        cycles, free = lds_cycles(
+            address,
+            exec_mask,
+            columns[Column.WIDTH],
+            columns[Column.OFFSET_0 + piece],
+            phases,
+            columns[Column.BANKS],
+            columns[Column.SERIAL] != 0,
+            shapes.dwords,
+            shapes.load,
+        )
+        facts[Fact.LDS_CLK] += cycles
+        facts[Fact.LDS_FREE_CLK] += free
+
+
+@njit(cache=True)
+def _describe_lines(shapes: Shapes, row: Any, exec_mask: Any, address: np.ndarray, base: Any, width: Any) -> Any:
+    facts, lines, masks, weights = shapes.facts[row], shapes.lines[row], shapes.masks[row], shapes.weights[row]
+    count = touch_lines(address, exec_mask, width, lines, masks, shapes.table)
+    quad_clk, run_clk, requests, partial = walk_quads(
+        address, exec_mask, width, lines, count, shapes.table, weights, shapes.segments
+    )
+    facts[Fact.LINES], facts[Fact.REQUESTS], facts[Fact.PARTIAL] = count, requests, partial
+    facts[Fact.QUAD_CLK], facts[Fact.RUN_CLK] = quad_clk, run_clk
+    for position in range(count):
+        lines[position] -= base >> np.uint64(LINE_SHIFT)
+        for mask in masks[position]:
+            facts[Fact.UNIQUE_BYTES] += bits_of(mask)
+            facts[Fact.SEGMENTS] += 1 if mask else 0
+
+
+@njit(cache=True)
+def bits_of(word: Any) -> Any:
+    """Number of set bits."""
+    count = 0
+    while word:
+        word &= word - np.uint64(1)
+        count += 1
+    return count
+
+
+@njit(cache=True)
+def add_counts(count: np.ndarray, facts: np.ndarray, columns: np.ndarray, is_read: Any) -> Any:
+    """Add one execution of a shape to the counters of its instruction.
+
+    Args:
+        count: int64, one entry a ``Count``.
+        facts: Of the shape.
+        columns: Of the instruction.
+        is_read: Whether it is a load from global memory, which makes a request a line and no partial ones.
+    """
+    count[Count.LANES] += facts[Fact.LANES]
+    count[Count.BYTES] += facts[Fact.LANES] * columns[Column.WIDTH] * columns[Column.PIECES]
+    count[Count.UNIQUE_BYTES] += facts[Fact.UNIQUE_BYTES]
+    count[Count.SEGMENTS] += facts[Fact.SEGMENTS]
+    count[Count.LINES] += facts[Fact.LINES]
+    count[Count.QUAD_CLK] += facts[Fact.QUAD_CLK]
+    count[Count.RUN_CLK] += facts[Fact.RUN_CLK]
+    count[Count.REQUESTS] += facts[Fact.LINES] if is_read else facts[Fact.REQUESTS]
+    count[Count.PARTIAL] += 0 if is_read else facts[Fact.PARTIAL]
+    count[Count.LDS_CLK] += facts[Fact.LDS_CLK]
+    count[Count.LDS_CONFLICT_CLK] += facts[Fact.LDS_CLK] - facts[Fact.LDS_FREE_CLK]
