@@ -40,7 +40,7 @@ FUNCTIONS = int(os.environ.get("WAVECAST_DIFFERENTIAL_FUNCTIONS", DEFAULT_FUNCTI
 BATCH = 8
 ARCHITECTURES = ("gfx942", "gfx950")
 LEVELS = ("1", "2", "3", "s")
-# Distinct opcodes that the default functions execute on both architectures; they make more than 330.
+# Distinct opcodes that the default functions execute; there are about 340.
 EXPECTED_OPCODES = 300
 
 _batches: dict[int, Batch] = {}
@@ -92,8 +92,8 @@ def test_code_that_is_not_optimised(engine: Engine, directory: Path, arch: str) 
 
 def test_the_functions_execute_many_opcodes() -> None:
     """A generator that lost its variety would still pass; runs after the functions, whose opcodes it counts."""
-    if not _executed:
-        pytest.skip("no function ran in this process")
+    if FUNCTIONS < DEFAULT_FUNCTIONS or set(range(0, DEFAULT_FUNCTIONS, BATCH)) - _batches.keys():
+        pytest.skip("not all of the default functions ran in this process")
     assert len(_executed) > EXPECTED_OPCODES
 
 
