@@ -17,8 +17,8 @@ from wavecast.kernels.colwise_per_group.baseline import VARIANTS as COLWISE_VARI
 from wavecast.kernels.colwise_per_group.reference import colwise_per_group_reference
 from wavecast.kernels.device import Path, active_arch, last_path, native_format
 from wavecast.kernels.expert_weights.reference import quantize_expert_weights_reference
-from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.fnuz.reference import quantize_fnuz_reference
+from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
 from wavecast.kernels.weight_transpose.reference import quantize_weight_transpose_reference
 from wavecast.kernels.wgrad_copies.baseline import VARIANTS as WGRAD_VARIANTS

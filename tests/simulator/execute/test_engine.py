@@ -19,14 +19,17 @@ from wavecast.simulator.program.kernel import Kernel
 pytestmark = pytest.mark.execute
 
 
-def build(body: str, *, waves: int = 1, arguments: str = "", kernarg: int = 16, lds: int = 1024, extra: str = "") -> Kernel:
+def build(
+    body: str, *, waves: int = 1, arguments: str = "", kernarg: int = 16, lds: int = 1024, extra: str = ""
+) -> Kernel:
     """A kernel whose s[0:1] is the argument segment and s2, s3, s4 the workgroup id; the arguments are one pointer and
     one int unless given."""
     arguments = arguments or (
         "      - .offset: 0\n        .size: 8\n        .value_kind: global_buffer\n        .name: out\n"
         "      - .offset: 8\n        .size: 4\n        .value_kind: by_value\n        .name: n\n"
     )
-    return parse_assembly(f"""
+    return parse_assembly(
+        f"""
 \t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
 test:
 {body}
@@ -52,7 +55,9 @@ amdhsa.kernels:
     .max_flat_workgroup_size: {64 * waves}
 ...
 \t.end_amdgpu_metadata
-""", lds_bytes=lds)
+""",
+        lds_bytes=lds,
+    )
 
 
 # Stores (workgroup x + 100 y + 10000 z) at out[(linear workgroup) * lanes + lane].

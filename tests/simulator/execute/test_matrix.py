@@ -14,7 +14,14 @@ A_REGISTER, B_REGISTER, C_REGISTER, D_REGISTER = 0, 16, 64, 128
 
 FNUZ = {"fp8": ml_dtypes.float8_e4m3fnuz, "bf8": ml_dtypes.float8_e5m2fnuz}
 OCP = {"fp8": ml_dtypes.float8_e4m3fn, "bf8": ml_dtypes.float8_e5m2}
-WIDE = {"bf16": ml_dtypes.bfloat16, "f16": np.float16, "f32": np.float32, "xf32": np.float32, "f64": np.float64, "i8": np.int8}
+WIDE = {
+    "bf16": ml_dtypes.bfloat16,
+    "f16": np.float16,
+    "f32": np.float32,
+    "xf32": np.float32,
+    "f64": np.float64,
+    "i8": np.int8,
+}
 
 CASES = [
     ("v_mfma_f32_32x32x8_bf16", 32, 8, "bf16", "gfx942"),
@@ -69,7 +76,9 @@ def accumulator_words(matrix: np.ndarray) -> np.ndarray:
     """uint32 (registers, 64) that hold C or D."""
     size, double = matrix.shape[0], matrix.dtype == np.float64
     registers = [
-        np.array([matrix[accumulator_row(r, lane, size, double=double), lane % size] for lane in range(64)], matrix.dtype)
+        np.array(
+            [matrix[accumulator_row(r, lane, size, double=double), lane % size] for lane in range(64)], matrix.dtype
+        )
         for r in range(size * size // 64)
     ]
     if not double:
@@ -102,7 +111,9 @@ def test_product(machine: Machine, opcode: str, size: int, depth: int, types: st
     # EXEC does not matter to a matrix instruction.
     wave = machine.run(text, arch=arch, vector=vector, exec_mask=1)
     expected = a.astype(np.float64) @ b.astype(np.float64).T + c
-    np.testing.assert_array_equal(wave.vector[D_REGISTER : D_REGISTER + len(words_c)], accumulator_words(expected.astype(accumulator)))
+    np.testing.assert_array_equal(
+        wave.vector[D_REGISTER : D_REGISTER + len(words_c)], accumulator_words(expected.astype(accumulator))
+    )
 
 
 @pytest.mark.execute
@@ -118,7 +129,9 @@ def test_every_fp8_code_is_decoded(machine: Machine, types: str, arch: str) -> N
         a[:, 3] = np.arange(first, first + 32)
         b = np.zeros((32, 16), np.uint8)
         b[:, 3] = one
-        vector = dict(enumerate(operand_words(a, 16))) | {B_REGISTER + i: row for i, row in enumerate(operand_words(b, 16))}
+        vector = dict(enumerate(operand_words(a, 16))) | {
+            B_REGISTER + i: row for i, row in enumerate(operand_words(b, 16))
+        }
         text = f"v_mfma_f32_32x32x16_{a_code}_{b_code} v[128:143], v[0:1], v[16:17], 0"
         wave = machine.run(text, arch=arch, vector=vector)
         values = np.repeat(a[:, 3:4].view(type_a).astype(np.float32), 32, axis=1)

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 import torch
-
 from corpus import matrix_kernels as kernels
+
 from wavecast.simulator.virtual import VirtualDevice
 
 pytestmark = [pytest.mark.compile, pytest.mark.execute]
@@ -52,7 +52,9 @@ def gemm(
 @pytest.mark.parametrize("stages", [1, 2, 3])
 @pytest.mark.parametrize("along_k", [True, False])
 def test_bf16(device: VirtualDevice, stages: int, along_k: bool) -> None:
-    gemm(256, 128, 256, torch.bfloat16, torch.bfloat16, torch.float32, (128, 64, 64), along_k=along_k, num_stages=stages)
+    gemm(
+        256, 128, 256, torch.bfloat16, torch.bfloat16, torch.float32, (128, 64, 64), along_k=along_k, num_stages=stages
+    )
 
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
@@ -173,6 +175,8 @@ def test_attention(device: VirtualDevice, causal: bool) -> None:
     q, k, v = (torch.randn(heads, length, depth, generator=generator).to(torch.bfloat16) for _ in range(3))
     output = torch.zeros_like(q)
     scale = 1.44269504 / depth**0.5
-    kernels.attention_kernel[(length // 64, heads)](q, k, v, output, scale, length, CAUSAL=causal, DEPTH=depth, BM=64, BN=64)
+    kernels.attention_kernel[(length // 64, heads)](
+        q, k, v, output, scale, length, CAUSAL=causal, DEPTH=depth, BM=64, BN=64
+    )
     expected = torch.nn.functional.scaled_dot_product_attention(q.double(), k.double(), v.double(), is_causal=causal)
     torch.testing.assert_close(output.double(), expected, rtol=2**-7, atol=2**-7)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
-
 from corpus import elementwise_kernels as elementwise
 from corpus import reduction_kernels as kernels
+
 from wavecast.simulator.virtual import VirtualDevice
 
 pytestmark = [pytest.mark.compile, pytest.mark.execute]

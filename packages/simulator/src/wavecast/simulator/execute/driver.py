@@ -46,7 +46,7 @@ class WaveState(IntEnum):
 
 
 _READY, _WAITING, _ENDED = 0, 1, 2
-# Instructions after which a wave that never reaches a barrier gives way, so that a spinning wave cannot starve its peers.
+# Instructions after which a wave that never reaches a barrier gives way: one that spins cannot starve its peers.
 _SLICE = 1 << 16
 
 _HELPER, _KIND, _TARGET, _ARGUMENTS = (int(c) for c in (Row.HELPER, Row.KIND, Row.TARGET, Row.ARGUMENTS))
@@ -54,7 +54,7 @@ _CALL, _MEMORY, _SKIP, _BRANCH = (int(k) for k in (RowKind.CALL, RowKind.MEMORY,
 _SCC0, _SCC1, _VCCZ, _VCCNZ = (
     int(k) for k in (RowKind.BRANCH_SCC0, RowKind.BRANCH_SCC1, RowKind.BRANCH_VCCZ, RowKind.BRANCH_VCCNZ)
 )
-_EXECZ, _EXECNZ, _BARRIER, _END = (int(k) for k in (RowKind.BRANCH_EXECZ, RowKind.BRANCH_EXECNZ, RowKind.BARRIER, RowKind.END))
+_EXECZ, _BARRIER, _END = (int(k) for k in (RowKind.BRANCH_EXECZ, RowKind.BARRIER, RowKind.END))
 _C_FAULT, _C_COUNT, _C_CAPACITY = int(Context.FAULT), int(Context.TRACE_COUNT), int(Context.TRACE_CAPACITY)
 _C_WORKGROUP, _C_WAVE, _C_SCRATCH, _C_CLOCK = (
     int(c) for c in (Context.WORKGROUP, Context.WAVE, Context.SCRATCH, Context.CLOCK)
@@ -113,113 +113,126 @@ def run(  # type: ignore[no-untyped-def]
         workgroups: int64 linear ids.
         executed_per_workgroup: int64 (len(workgroups),).
     """
-    address_table, stride = table.ctypes.data, table.strides[0]
-    address_context = context.ctypes.data
-    wave_count = vectors.shape[0]
-    budget = launch[8]
     while progress[_P_POSITION] < workgroups.shape[0]:
         if progress[_P_STARTED] == 0:
-            _start_workgroup(scalars, vectors, context, waves, transfers, template, launch, workgroups[progress[_P_POSITION]])
+            workgroup = workgroups[progress[_P_POSITION]]
+            _start_workgroup(scalars, vectors, context, waves, transfers, template, launch, workgroup)
             progress[_P_STARTED] = 1
             progress[_P_WAVE] = 0
-        while True:
-            wave = progress[_P_WAVE]
-            if wave == wave_count:
-                alive = 0
-                waiting = 0
-                for w in range(wave_count):
-                    alive += waves[w, _STATUS] != _ENDED
-                    waiting += waves[w, _STATUS] == _WAITING
-                if alive == 0:
-                    break
-                if waiting == alive:
-                    for w in range(wave_count):
-                        if waves[w, _STATUS] == _WAITING:
-                            waves[w, _STATUS] = _READY
-                progress[_P_WAVE] = 0
-                continue
-            if waves[wave, _STATUS] != _READY:
-                progress[_P_WAVE] = wave + 1
-                continue
-            registers = scalars[wave]
-            address_scalars = scalars.ctypes.data + wave * scalars.strides[0]
-            address_vectors = vectors.ctypes.data + wave * vectors.strides[0]
-            context[_C_WAVE] = wave
-            context[_C_SCRATCH] = launch[7] + wave * launch[6]
-            pc = waves[wave, _PC]
-            begin = pc
-            used = 0
-            while True:
-                kind = table[pc, _KIND]
-                if kind == _CALL:
-                    _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, address_table + pc * stride + _ARGUMENTS * 8)
-                    pc += 1
-                    continue
-                if kind == _SKIP:
-                    pc += 1
-                    continue
-                if kind == _MEMORY:
-                    context[_C_CLOCK] = waves[wave, _EXECUTED] + used + pc - begin
-                    _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, address_table + pc * stride + _ARGUMENTS * 8)
-                    if context[_C_FAULT] != 0:
-                        progress[_P_INSTRUCTION] = pc
-                        waves[wave, _PC] = pc
-                        return _FAULTED
-                    pc += 1
-                    if context[_C_COUNT] >= context[_C_CAPACITY]:
-                        waves[wave, _EXECUTED] += used + pc - begin
-                        waves[wave, _PC] = pc
-                        return _FULL
-                    continue
-                if kind == _BARRIER:
-                    pc += 1
-                    used += pc - begin
-                    waves[wave, _STATUS] = _WAITING
-                    break
-                if kind == _END:
-                    transfers[pc + 1] -= 1
-                    used += pc + 1 - begin
-                    waves[wave, _STATUS] = _ENDED
-                    break
-                if kind == _BRANCH:
-                    taken = True
-                elif kind == _SCC0:
-                    taken = registers[_SCC] == 0
-                elif kind == _SCC1:
-                    taken = registers[_SCC] != 0
-                elif kind == _VCCZ:
-                    taken = (registers[_VCC] | registers[_VCC + 1]) == 0
-                elif kind == _VCCNZ:
-                    taken = (registers[_VCC] | registers[_VCC + 1]) != 0
-                elif kind == _EXECZ:
-                    taken = (registers[_EXEC] | registers[_EXEC + 1]) == 0
-                else:
-                    taken = (registers[_EXEC] | registers[_EXEC + 1]) != 0
-                if not taken:
-                    pc += 1
-                    continue
-                used += pc + 1 - begin
-                transfers[pc + 1] -= 1
-                pc = table[pc, _TARGET]
-                transfers[pc] += 1
-                begin = pc
-                if used > _SLICE:
-                    break
-            waves[wave, _EXECUTED] += used
-            waves[wave, _PC] = pc
-            if waves[wave, _EXECUTED] > budget:
-                progress[_P_INSTRUCTION] = pc
-                return _OVER
-            progress[_P_WAVE] = wave + 1
-        total = 0
-        for w in range(wave_count):
-            total += waves[w, _EXECUTED]
-        executed_per_workgroup[progress[_P_POSITION]] = total
+        while _next_wave(waves, progress):
+            outcome = _run_wave(table, scalars, vectors, context, waves, transfers, progress, launch)
+            if outcome != _DONE:
+                return outcome
+            progress[_P_WAVE] += 1
+        executed_per_workgroup[progress[_P_POSITION]] = waves[:, _EXECUTED].sum()
         progress[_P_POSITION] += 1
         progress[_P_STARTED] = 0
-        if context[_C_COUNT] > 0:
-            return _FULL
     return _DONE
+
+
+@njit(nogil=True, cache=True)
+def _next_wave(waves, progress):  # type: ignore[no-untyped-def]
+    """Move on to the next wave that can run, in a circle; returns whether the workgroup has one.
+
+    Where every wave that has not ended waits at a barrier, the barrier opens.
+    """
+    count = waves.shape[0]
+    while True:
+        while progress[_P_WAVE] < count:
+            if waves[progress[_P_WAVE], _STATUS] == _READY:
+                return True
+            progress[_P_WAVE] += 1
+        alive = 0
+        waiting = 0
+        for wave in range(count):
+            alive += waves[wave, _STATUS] != _ENDED
+            waiting += waves[wave, _STATUS] == _WAITING
+        if alive == 0:
+            return False
+        if waiting == alive:
+            for wave in range(count):
+                if waves[wave, _STATUS] == _WAITING:
+                    waves[wave, _STATUS] = _READY
+        progress[_P_WAVE] = 0
+
+
+@njit(nogil=True, cache=True)
+def _run_wave(table, scalars, vectors, context, waves, transfers, progress, launch):  # type: ignore[no-untyped-def]
+    """Run one wave until it waits, ends, has used its slice (DONE), or something needs attention."""
+    wave = progress[_P_WAVE]
+    registers = scalars[wave]
+    rows = table.ctypes.data + _ARGUMENTS * 8
+    stride = table.strides[0]
+    address_scalars = scalars.ctypes.data + wave * scalars.strides[0]
+    address_vectors = vectors.ctypes.data + wave * vectors.strides[0]
+    address_context = context.ctypes.data
+    context[_C_WAVE] = wave
+    context[_C_SCRATCH] = launch[7] + wave * launch[6]
+    pc = waves[wave, _PC]
+    begin = pc
+    used = 0
+    while True:
+        kind = table[pc, _KIND]
+        if kind == _CALL:
+            _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, rows + pc * stride)
+            pc += 1
+        elif kind == _SKIP:
+            pc += 1
+        elif kind == _MEMORY:
+            context[_C_CLOCK] = waves[wave, _EXECUTED] + used + pc - begin
+            _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, rows + pc * stride)
+            if context[_C_FAULT] != 0:
+                progress[_P_INSTRUCTION] = pc
+                return _FAULTED
+            pc += 1
+            if context[_C_COUNT] >= context[_C_CAPACITY]:
+                waves[wave, _EXECUTED] += used + pc - begin
+                waves[wave, _PC] = pc
+                return _FULL
+        elif kind == _BARRIER:
+            pc += 1
+            used += pc - begin
+            waves[wave, _STATUS] = _WAITING
+            break
+        elif kind == _END:
+            transfers[pc + 1] -= 1
+            used += pc + 1 - begin
+            waves[wave, _STATUS] = _ENDED
+            break
+        elif _is_taken(kind, registers):
+            used += pc + 1 - begin
+            transfers[pc + 1] -= 1
+            pc = table[pc, _TARGET]
+            transfers[pc] += 1
+            begin = pc
+            if used > _SLICE:
+                break
+        else:
+            pc += 1
+    waves[wave, _EXECUTED] += used
+    waves[wave, _PC] = pc
+    if waves[wave, _EXECUTED] > launch[8]:
+        progress[_P_INSTRUCTION] = pc
+        return _OVER
+    return _DONE
+
+
+@njit(nogil=True, cache=True)
+def _is_taken(kind, registers):  # type: ignore[no-untyped-def]
+    """Whether a branch row jumps."""
+    if kind == _BRANCH:
+        return True
+    if kind == _SCC0:
+        return registers[_SCC] == 0
+    if kind == _SCC1:
+        return registers[_SCC] != 0
+    if kind == _VCCZ:
+        return (registers[_VCC] | registers[_VCC + 1]) == 0
+    if kind == _VCCNZ:
+        return (registers[_VCC] | registers[_VCC + 1]) != 0
+    if kind == _EXECZ:
+        return (registers[_EXEC] | registers[_EXEC + 1]) == 0
+    return (registers[_EXEC] | registers[_EXEC + 1]) != 0
 
 
 @njit(nogil=True, cache=True)
@@ -257,4 +270,3 @@ def _start_workgroup(scalars, vectors, context, waves, transfers, template, laun
         waves[wave, _STATUS] = _READY
         waves[wave, _EXECUTED] = 0
     transfers[0] += scalars.shape[0]
-

@@ -88,7 +88,7 @@ class Emitter:
         return self.b.shuffle_vector(value, second, ir.Constant(lanes_of(I32, len(indices)), list(indices)))
 
     def intrinsic(self, name: str, result: ir.Type, arguments: Sequence[ir.Value]) -> ir.Value:
-        """Call an LLVM intrinsic; the overload suffix is taken from the result type (``llvm.fma`` → ``llvm.fma.v64f32``)."""
+        """Call an LLVM intrinsic, its suffix taken from the result type: ``llvm.fma`` becomes ``llvm.fma.v64f32``."""
         return self.call(f"{name}.{_suffix(result)}", result, arguments)
 
     def call(self, name: str, result: ir.Type, arguments: Sequence[ir.Value]) -> ir.Value:

@@ -104,11 +104,9 @@ class AddressSpace:
             end = buffer.device + buffer.size
             if buffer.device <= address < end:
                 return f"{address - buffer.device} bytes into {buffer.name!r} ({buffer.size} bytes)"
-            distance, text = (
-                (address - end, f"{address - end} bytes past the end of {buffer.name!r} ({buffer.size} bytes)")
-                if address >= end
-                else (buffer.device - address, f"{buffer.device - address} bytes before {buffer.name!r} ({buffer.size} bytes)")
-            )
+            behind = address >= end
+            distance = address - end if behind else buffer.device - address
             if nearest is None or distance < nearest[0]:
-                nearest = distance, text
+                side = "past the end of" if behind else "before"
+                nearest = distance, f"{distance} bytes {side} {buffer.name!r} ({buffer.size} bytes)"
         return nearest[1] if nearest else "no buffer is mapped"

@@ -151,4 +151,3 @@ def load() -> None:
 
     for module in pkgutil.iter_modules(ops.__path__):
         importlib.import_module(f"{ops.__name__}.{module.name}")
-

@@ -1,7 +1,7 @@
 """The address trace: what the engine hands to whoever models memory.
 
 One record is one executed vector-memory, LDS or atomic instruction of one wave. The engine fills a ring of them and
-calls ``Observer.consume`` whenever the ring is full and at the end of every workgroup; records of a workgroup come in
+calls ``Observer.consume`` whenever the ring is full and at the end of the launch; records of a workgroup come in
 the order of execution (waves alternate at barriers), workgroups in dispatch order.
 """
 

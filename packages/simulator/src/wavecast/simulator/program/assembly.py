@@ -38,7 +38,7 @@ def parse_assembly(text: str, *, name: str | None = None, lds_bytes: int = 0) ->
     if not kernels:
         raise AssemblyError(
             "the text has no .amdhsa_kernel directive, so no kernel",
-            hint="give the assembly of a code object for the GPU: Triton's asm['amdgcn'], or clang -S --cuda-device-only",
+            hint="give the assembly of a GPU code object: Triton's asm['amdgcn'], or clang -S --cuda-device-only",
         )
     if name is None:
         if len(kernels) > 1:
@@ -258,8 +258,8 @@ def _read_metadata(text: str, name: str) -> _Metadata:
         symbol = symbol or re.search(r"^    \.name:\s+'?([^\s']+)'?\s*$", entry, re.MULTILINE)
         if symbol and symbol[1] == name:
             arguments = tuple(sorted(_read_arguments(entry), key=lambda argument: argument.offset))
-            values = {key: int(value) for key, value in re.findall(r"^\s{0,4}\.(\w+):\s+(\d+)\s*$", entry, re.MULTILINE)}
-            return _Metadata(arguments, values)
+            numbers = re.findall(r"^\s{0,4}\.(\w+):\s+(\d+)\s*$", entry, re.MULTILINE)
+            return _Metadata(arguments, {key: int(value) for key, value in numbers})
     raise AssemblyError(f"the metadata has no entry for kernel {name!r}")
 
 

@@ -52,7 +52,7 @@ class Register:
 
 @dataclass(frozen=True, slots=True)
 class Immediate:
-    """A number in the text. ``is_float`` tells ``1.0`` from ``1``: how it becomes bits depends on the operation's type."""
+    """A number in the text. ``is_float`` tells ``1.0`` from ``1``: the operation's type decides how it becomes bits."""
 
     value: int | float
     is_float: bool

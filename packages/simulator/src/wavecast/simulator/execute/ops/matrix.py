@@ -156,7 +156,9 @@ def product(e: Emitter, shape: Shape, a: ir.Value, b: ir.Value) -> None:
     with e.for_each(shape.depth // depth) as chunk, e.for_each(shape.registers) as register:
         row = e.at(e.row(0), e.b.mul(register, I64(ROW_BYTES * registers)))
         before = e.bitcast(e.load_rows(row, 32 * registers), element)
-        _write_rows(e, row, _partial(e, shape, a, b, first=e.b.mul(chunk, I64(depth)), register=register, before=before))
+        _write_rows(
+            e, row, _partial(e, shape, a, b, first=e.b.mul(chunk, I64(depth)), register=register, before=before)
+        )
 
 
 def _partial(

@@ -1,8 +1,8 @@
 """MFMA on 8- and 4-bit floats with block scales (gfx950): ``v_mfma_[scale_]f32_{32x32x64,16x16x128}_f8f6f4``.
 
-``cbsz`` and ``blgp`` give the formats of A and B (0 fp8, 1 bf8, 4 fp4). A lane of group g holds 32 elements of its row:
-4-bit k = 32·g…32·g+31; 8-bit k = 16·g…16·g+15 and K/2 + 16·g…K/2 + 16·g+15. The scale of (row, block of 32 k) is a byte of
-the scale register of lane block·N + row, chosen by ``op_sel`` and ``op_sel_hi``.
+``cbsz`` and ``blgp`` give the formats of A and B (0 fp8, 1 bf8, 4 fp4). A lane of group g holds 32 elements of its
+row: 4-bit k = 32·g…32·g+31; 8-bit k = 16·g…16·g+15 and K/2 + 16·g…K/2 + 16·g+15. The scale of (row, block of 32 k) is
+a byte of the scale register of lane block·N + row, chosen by ``op_sel`` and ``op_sel_hi``.
 """
 
 from __future__ import annotations
