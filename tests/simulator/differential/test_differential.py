@@ -15,7 +15,9 @@ in ``prelude.h``, which say so: which zero a minimum of -0 and +0 is, the sign o
 precision, and 0 - x as an operand. Contraction is off: a fused multiply-add is there only where the text has it.
 
 ``WAVECAST_DIFFERENTIAL_FUNCTIONS=2000 pytest tests/simulator/differential`` runs that many functions instead of
-``DEFAULT_FUNCTIONS``. A failure names the seed; ``generate(seed).source`` is the C text.
+``DEFAULT_FUNCTIONS``. A failure names the seed; ``generate(seed).source`` is the C text. In thousands of functions one
+or two fail because clang 22 is wrong: its control-flow structurizer gives a lane the value of a switch case that it did
+not take (llvm/llvm-project pull request 183792 mends one form). Code of -O0 then agrees, and the message says so.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from wavecast.simulator.errors import SimulatorError
 from wavecast.simulator.execute.engine import Engine
 
 from .comparison import Batch, build, compile_for_gpu, differences, on_cpu, on_engine
-from .functions import generate
+from .functions import Function, generate
 from .toolchain import why_not
 
 pytestmark = [pytest.mark.execute, pytest.mark.skipif(bool(why_not()), reason=why_not() or "compiles")]
@@ -73,8 +75,17 @@ def test_engine_and_cpu_write_the_same_bytes(engine: Engine, directory: Path, fi
             problems.append(f"seed {function.seed}: {type(error).__name__}: {error}")
             continue
         _executed.update(executed)
-        problems += [f"seed {function.seed}: {line}" for line in differences(function, on_cpu(batch, function), actual)]
+        found = differences(function, on_cpu(batch, function), actual)
+        problems += [f"seed {function.seed}: {line}" for line in found]
+        if found and not differences(
+            function, on_cpu(batch, function), _without_optimisation(engine, batch, function, arch)
+        ):
+            problems.append(f"seed {function.seed}: code of -O0 agrees with the CPU: look at clang's optimiser first")
     assert not problems, f"{arch}, -O{level}:\n" + "\n".join(problems)
+
+
+def _without_optimisation(engine: Engine, batch: Batch, function: Function, arch: str) -> list[np.ndarray]:
+    return on_engine(engine, function, compile_for_gpu(batch, arch, "0"))[0]
 
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
