@@ -168,6 +168,11 @@ def _through_shared_memory(draft: _Draft) -> None:
         arrays = [*arrays, counters]
     phase = draft.next_phase([])
     phase.scope.arrays += [(array.name, array.kind, array.length) for array in arrays]
+    if counters in arrays:
+        # What the atomics made is always looked at.
+        out = Array(writer.fresh("out"), counters.kind, per_item=1)
+        writer.arrays.append(out)
+        phase.lines.append(f"{out.name}[id] = {counters.name}[item & {ATOMIC_LENGTH - 1}];")
     known = len(phase.scope.variables)
     for array in arrays:
         variable = writer.fresh("v")
