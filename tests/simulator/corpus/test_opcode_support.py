@@ -33,7 +33,7 @@ def test_resources_equal_the_metadata(compiled: tuple[str, Kernel]) -> None:
     assembly, kernel = compiled
 
     def stated(key: str) -> int:
-        match = re.search(rf"^\s+\.{key}:\s+(\d+)$", assembly, re.MULTILINE)
+        match = re.search(rf"^[\s-]+\.{key}:\s+(\d+)$", assembly, re.MULTILINE)
         assert match is not None, key
         return int(match[1])
 
