@@ -44,7 +44,8 @@ def apply(
     out = np.dtype(result).itemsize // 4
     widths = {name: len(word) for name, word in zip("abc", words, strict=False)}
     widths |= {"d": out} | dict.fromkeys("tuvwxyz"[:temporaries], out)
-    batch = 250 // sum(widths.values())
+    # A wave has 256 registers, and a pair may leave one unused in front of it.
+    batch = 256 // sum(width + width // 2 for width in widths.values())
     parts = []
     for start in range(0, rows, batch):
         parts.append(

@@ -14,7 +14,7 @@ from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context
 from wavecast.simulator.execute.library import HelperLibrary
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.trace import record_ring
-from wavecast.simulator.execute.translate import accumulation_row, translate
+from wavecast.simulator.execute.translate import VectorRows, translate
 from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.instruction import EXEC, MODE, SCC, VCC
 from wavecast.simulator.program.kernel import Kernel
@@ -115,7 +115,7 @@ class Machine:
         """
         kernel = kernel_of(body, arch=arch)
         program = translate(kernel, self.library)
-        assert accumulation_row(kernel) == 256
+        assert VectorRows.of(kernel).ordinary == 256
         scalars = aligned_zeros((1, SCALAR_SLOTS))
         words = scalars.view(np.uint32)[0]
         vectors = aligned_zeros((1, 512, LANES))

@@ -5,8 +5,10 @@ Facts from LLVM's AMDGPUUsage ("Initial Kernel Execution State", "Kernel Argumen
 
 from __future__ import annotations
 
+import operator
 import struct
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +17,7 @@ from wavecast.simulator.execute.layout import SCALAR_SLOTS
 from wavecast.simulator.program.instruction import EXEC, MODE
 from wavecast.simulator.program.kernel import Argument, Kernel
 
-ArgumentValue = int | float | bytes
+ArgumentValue = int | float | bytes | np.integer[Any] | np.floating[Any]
 Grid = tuple[int, int, int]
 
 _HIDDEN_GRID = {"hidden_block_count_x": 0, "hidden_block_count_y": 1, "hidden_block_count_z": 2}
@@ -51,7 +53,8 @@ def pack_arguments(kernel: Kernel, values: Sequence[ArgumentValue], grid: Grid, 
     explicit = [argument for argument in kernel.arguments if not argument.is_hidden]
     if len(values) != len(explicit):
         raise LaunchError(f"kernel {kernel.name} takes {len(explicit)} arguments, {len(values)} were given")
-    segment = np.zeros(max(kernel.kernarg_bytes, 8), dtype=np.uint8)
+    ends = [argument.offset + argument.size for argument in kernel.arguments]
+    segment = np.zeros(max(kernel.kernarg_bytes, 8, *ends), dtype=np.uint8)
     for position, (argument, value) in enumerate(zip(explicit, values, strict=True)):
         _put(segment, argument, _to_bytes(kernel, position, argument, value))
     for argument in kernel.arguments:
@@ -70,15 +73,21 @@ def _to_bytes(kernel: Kernel, position: int, argument: Argument, value: Argument
         if len(value) != argument.size:
             raise LaunchError(f"{where}: {len(value)} bytes given, {argument.size} wanted")
         return value
-    if isinstance(value, float):
+    if isinstance(value, float | np.floating):
         formats = {2: "<e", 4: "<f", 8: "<d"}
         if argument.size not in formats:
             raise LaunchError(f"{where}: a float cannot fill {argument.size} bytes")
         return struct.pack(formats[argument.size], value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise LaunchError(
+            f"{where}: {value!r} is no argument value", hint="pass an integer, a float or bytes"
+        ) from None
     limit = 1 << (8 * argument.size)
-    if not -limit // 2 <= value < limit:
-        raise LaunchError(f"{where}: {value} does not fit {argument.size} bytes")
-    return (int(value) % limit).to_bytes(argument.size, "little")
+    if not -limit // 2 <= number < limit:
+        raise LaunchError(f"{where}: {number} does not fit {argument.size} bytes")
+    return (number % limit).to_bytes(argument.size, "little")
 
 
 def _hidden(argument: Argument, grid: Grid, block: Grid) -> int:
@@ -161,7 +170,7 @@ def mode_register(kernel: Kernel) -> int:
     """Initial MODE, from the kernel descriptor (round 0-3, denorm 4-7, dx10_clamp 8, ieee 9, fp16 overflow 23).
 
     Raises:
-        LaunchError: The kernel asks for rounding or denormal flushing that the engine does not follow.
+        LaunchError: The kernel asks for a mode that the engine does not follow.
     """
     value = descriptor_value(kernel, "float_round_mode_32", 0)
     value |= descriptor_value(kernel, "float_round_mode_16_64", 0) << 2
@@ -174,8 +183,13 @@ def mode_register(kernel: Kernel) -> int:
             hint="compile without denormal flushing (Triton: allow_flush_denorm=False)",
         )
     value |= denormals << 4
-    value |= descriptor_value(kernel, "dx10_clamp", 1) << 8
-    value |= descriptor_value(kernel, "ieee_mode", 1) << 9
+    for name, bit in (("dx10_clamp", 8), ("ieee_mode", 9)):
+        if not descriptor_value(kernel, name, 1):
+            raise LaunchError(
+                f"kernel {kernel.name} sets .amdhsa_{name} 0; only 1, the default for compute, can be executed",
+                hint="compile without amdgpu-ieee=false and amdgpu-dx10-clamp=false",
+            )
+        value |= 1 << bit
     return value | descriptor_value(kernel, "fp16_overflow", 0) << 23
 
 

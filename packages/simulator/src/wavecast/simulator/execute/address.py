@@ -166,7 +166,10 @@ def _search_function(module: ir.Module) -> ir.Function:
     b.position_at_end(row_body)
     entry_pointer = at(table, b.mul(row, I64(_BUFFER_ROW_BYTES)))
     base, end, delta = (b.load(slot(entry_pointer, index), typ=I64) for index in range(3))
-    fits = b.and_(b.icmp_unsigned(">=", address, base), b.icmp_unsigned("<=", b.add(address, width), end))
+    # Differences instead of sums: an access at the very end of the address space must not wrap round into a buffer.
+    size = b.sub(end, base)
+    inside = b.icmp_unsigned("<=", b.sub(address, base), b.sub(size, width))
+    fits = b.and_(inside, b.icmp_unsigned(">=", size, width))
     b.cbranch(fits, found, next_row)
     b.position_at_end(next_row)
     row.add_incoming(b.add(row, I64(1)), next_row)

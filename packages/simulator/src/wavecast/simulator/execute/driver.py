@@ -42,6 +42,7 @@ class WaveState(IntEnum):
     PC = 0
     STATUS = 1
     EXECUTED = 2
+    TURN = 3  # instructions of the present turn that were executed before the loop left in its middle
     SIZE = 4
 
 
@@ -62,7 +63,7 @@ _C_WORKGROUP, _C_WAVE, _C_SCRATCH, _C_CLOCK = (
 _P_POSITION, _P_STARTED, _P_WAVE, _P_INSTRUCTION = (
     int(p) for p in (Progress.POSITION, Progress.STARTED, Progress.WAVE, Progress.INSTRUCTION)
 )
-_PC, _STATUS, _EXECUTED = int(WaveState.PC), int(WaveState.STATUS), int(WaveState.EXECUTED)
+_PC, _STATUS, _EXECUTED, _TURN = (int(s) for s in (WaveState.PC, WaveState.STATUS, WaveState.EXECUTED, WaveState.TURN))
 _EXEC, _VCC, _SCC = EXEC, VCC, SCC
 _DONE, _FULL, _FAULTED, _OVER = (int(o) for o in (Outcome.DONE, Outcome.TRACE_FULL, Outcome.FAULT, Outcome.BUDGET))
 
@@ -168,6 +169,7 @@ def _run_wave(table, scalars, vectors, context, waves, transfers, progress, laun
     address_context = context.ctypes.data
     context[_C_WAVE] = wave
     context[_C_SCRATCH] = launch[7] + wave * launch[6]
+    turn = waves[wave, _TURN]
     pc = waves[wave, _PC]
     begin = pc
     used = 0
@@ -186,7 +188,10 @@ def _run_wave(table, scalars, vectors, context, waves, transfers, progress, laun
                 return _FAULTED
             pc += 1
             if context[_C_COUNT] >= context[_C_CAPACITY]:
-                waves[wave, _EXECUTED] += used + pc - begin
+                used += pc - begin
+                waves[wave, _EXECUTED] += used
+                # The turn goes on: a wave that spins on traced accesses must give way and meet its budget too.
+                waves[wave, _TURN] = turn + used
                 waves[wave, _PC] = pc
                 return _FULL
         elif kind == _BARRIER:
@@ -205,13 +210,14 @@ def _run_wave(table, scalars, vectors, context, waves, transfers, progress, laun
             pc = table[pc, _TARGET]
             transfers[pc] += 1
             begin = pc
-            if used > _SLICE:
+            if turn + used > _SLICE:
                 break
         else:
             pc += 1
     waves[wave, _EXECUTED] += used
+    waves[wave, _TURN] = 0
     waves[wave, _PC] = pc
-    if waves[wave, _EXECUTED] > launch[8]:
+    if waves[wave, _STATUS] != _ENDED and waves[wave, _EXECUTED] > launch[8]:
         progress[_P_INSTRUCTION] = pc
         return _OVER
     return _DONE
@@ -269,4 +275,5 @@ def _start_workgroup(scalars, vectors, context, waves, transfers, template, laun
         waves[wave, _PC] = 0
         waves[wave, _STATUS] = _READY
         waves[wave, _EXECUTED] = 0
+        waves[wave, _TURN] = 0
     transfers[0] += scalars.shape[0]

@@ -28,11 +28,15 @@ from wavecast.simulator.program.kernel import Kernel
 # Instructions one wave may execute: far above any real kernel, low enough that an endless loop is reported in seconds.
 DEFAULT_BUDGET = 1_000_000_000
 _RING_RECORDS = 4096
+# Translated kernels that an engine keeps: more than any experiment launches, and each of them is at most a few MB.
+_PROGRAMS = 256
 _PREFETCH_PAD_BYTES = 256
 
 
 class Engine:
     """Executes kernels. Translated kernels are kept, so a second launch starts at once.
+
+    Several threads may use one engine; launches share nothing that changes but the memory they are given.
 
     Args:
         library: Compiled helpers; None for the one in the user's cache directory.
@@ -44,11 +48,13 @@ class Engine:
 
     def program(self, kernel: Kernel) -> Program:
         """The kernel's table, translated on first use."""
-        known = self._programs.get(id(kernel))
-        if known is None or known.kernel is not kernel:
-            known = translate(kernel, self._library)
-            self._programs[id(kernel)] = known
-        return known
+        # By identity, since comparing kernels would cost more than it saves; a program keeps its kernel alive, so that
+        # no other can take its place. Taken out and put back: the one used longest ago is the first in the order.
+        program = self._programs.pop(id(kernel), None) or translate(kernel, self._library)
+        self._programs[id(kernel)] = program
+        while len(self._programs) > _PROGRAMS:
+            self._programs.pop(next(iter(self._programs)), None)
+        return program
 
     def execute(
         self,
@@ -143,14 +149,13 @@ class _Launch:
         kernel = program.kernel
         items = block[0] * block[1] * block[2]
         waves = -(-items // LANES)
-        segment = pack_arguments(kernel, arguments, grid, block)
+        self.block = block
+        self.arguments = pack_arguments(kernel, arguments, grid, block)
         # Scalar loads may fetch past the last argument, as the hardware's aligned loads do. The packet is behind that.
-        packet = -(-(segment.nbytes + _PREFETCH_PAD_BYTES) // PACKET_BYTES) * PACKET_BYTES
+        packet = -(-(self.arguments.nbytes + _PREFETCH_PAD_BYTES) // PACKET_BYTES) * PACKET_BYTES
         self.segment = np.zeros(packet + PACKET_BYTES, dtype=np.uint8)
-        self.segment[: segment.nbytes] = segment
-        address = self.memory.map(self.segment.ctypes.data, self.segment.nbytes, f"{kernel.name} arguments")
-        self.segment[packet:] = dispatch_packet(kernel, grid, block, address)
-        self.template, slots = initial_scalars(kernel, segment, address, address + packet)
+        # A copy, because each row remembers the buffer it touched last: that only holds for this launch's mapping.
+        self.table = program.table.copy()
         self.scalars = aligned_zeros((waves, SCALAR_SLOTS))
         self.vectors = aligned_zeros((waves, self.program.vector_rows, LANES))
         self.lds = np.zeros(kernel.resources.lds_bytes + 16, dtype=np.uint8)
@@ -160,12 +165,22 @@ class _Launch:
         self.progress = np.zeros(Progress.SIZE, dtype=np.int64)
         self.executed_per_workgroup = np.zeros(len(self.workgroups), dtype=np.int64)
         self.ring = record_ring(_RING_RECORDS if self.traced else 1)
+
+    def _map_arguments(self) -> None:
+        """Give the argument segment and the dispatch packet device addresses, and fill in all that depends on them."""
+        kernel, size = self.program.kernel, self.arguments.nbytes
+        packet = self.segment.nbytes - PACKET_BYTES
+        self.segment[:size] = self.arguments
+        address = self.memory.map(self.segment.ctypes.data, self.segment.nbytes, f"{kernel.name} arguments")
+        self.segment[packet:] = dispatch_packet(kernel, self.grid, self.block, address)
+        self.template, slots = initial_scalars(kernel, self.arguments, address, address + packet)
         self.buffers = self.memory.table()
         self.context = self._context()
+        scratch_bytes = LANES * kernel.resources.scratch_bytes
         self.launch = np.array(
             [
-                *(*self.grid, *slots, LANES * kernel.resources.scratch_bytes, self.scratch.ctypes.data, self.budget),
-                *(*block, kernel.descriptor.get("system_vgpr_workitem_id", 0)),
+                *(*self.grid, *slots, scratch_bytes, self.scratch.ctypes.data, self.budget),
+                *(*self.block, kernel.descriptor.get("system_vgpr_workitem_id", 0)),
             ],
             dtype=np.int64,
         )
@@ -183,10 +198,12 @@ class _Launch:
         return context
 
     def run(self, observer: Observer | None) -> None:
+        """Run all workgroups; nothing of the launch stays mapped, however it ends."""
         try:
+            self._map_arguments()
             while True:
                 outcome = driver.run(
-                    self.program.table,
+                    self.table,
                     self.scalars,
                     self.vectors,
                     self.context,
@@ -210,8 +227,6 @@ class _Launch:
                     raise self._over_budget()
         finally:
             self.memory.unmap(self.segment.ctypes.data, self.segment.nbytes)
-            # The buffer a row touched last is only valid for this launch's mapping.
-            self.program.forget_buffers()
 
     def _where(self) -> str:
         kernel = self.program.kernel

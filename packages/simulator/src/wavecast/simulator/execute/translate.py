@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wavecast.simulator.errors import UnsupportedInstructionError
+from wavecast.simulator.errors import AssemblyError, UnsupportedInstructionError
 from wavecast.simulator.execute.form import Bound, bind
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
 from wavecast.simulator.execute.library import HelperLibrary, emit_module
 from wavecast.simulator.execute.register_index import resolved_instructions
 from wavecast.simulator.execute.registry import Operation, operation
-from wavecast.simulator.program.instruction import Instruction
+from wavecast.simulator.program.instruction import Instruction, Register, RegisterFile
 from wavecast.simulator.program.kernel import Kernel
 
 _BRANCHES = {
@@ -49,6 +49,10 @@ _TIMING_ONLY = frozenset(
 )
 
 
+# What fills the space behind the end of a kernel.
+_PADDING = frozenset({"s_code_end", "s_nop"})
+
+
 @dataclass(frozen=True, slots=True)
 class Program:
     """A kernel ready to run.
@@ -63,15 +67,36 @@ class Program:
     table: np.ndarray
     vector_rows: int
 
-    def forget_buffers(self) -> None:
-        """Clear each row's memory of the buffer it touched last."""
-        first = Row.ARGUMENTS + Argument.BUFFER_BASE
-        self.table[:, first : first + 3] = 0
 
+@dataclass(frozen=True, slots=True)
+class VectorRows:
+    """How the vector registers of a wave lie in memory: ordinary ones first, accumulation registers behind them.
 
-def accumulation_row(kernel: Kernel) -> int:
-    """Row of the first accumulation register."""
-    return max(kernel.resources.arch_vgpr, 1)
+    Attributes:
+        ordinary: Rows of ordinary registers, so also the row of the first accumulation register.
+        total: All rows.
+    """
+
+    ordinary: int
+    total: int
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> VectorRows:
+        """Rows for all registers that the compiler counted and for all that the instructions name.
+
+        The counts alone will not do: they stand in comments, which text by hand or from a disassembler does not have.
+        """
+        ordinary, accumulation = max(kernel.resources.arch_vgpr, 1), kernel.resources.agpr
+        for instruction in kernel.instructions:
+            for operand in instruction.operands:
+                register = operand.value
+                if not isinstance(register, Register):
+                    continue
+                if register.file is RegisterFile.VECTOR:
+                    ordinary = max(ordinary, register.index + register.count)
+                elif register.file is RegisterFile.ACCUMULATION:
+                    accumulation = max(accumulation, register.index + register.count)
+        return cls(ordinary, ordinary + accumulation)
 
 
 def translate(kernel: Kernel, library: HelperLibrary) -> Program:
@@ -79,6 +104,7 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
 
     Raises:
         UnsupportedInstructionError: Names every opcode that has no semantics, with its line and the architecture.
+        AssemblyError: The kernel has no end.
     """
     missing = unsupported(kernel)
     if missing:
@@ -86,10 +112,11 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
             f"kernel {kernel.name} ({kernel.arch}) has instructions that cannot be executed here: {'; '.join(missing)}",
             hint="instruction facts are still available; executing it needs an entry for the opcode in execute/ops",
         )
-    accum_row = accumulation_row(kernel)
+    _check_end(kernel)
+    rows = VectorRows.of(kernel)
     table = np.zeros((len(kernel.instructions), Row.SIZE), dtype=np.int64)
     bounds: dict[int, Bound] = {}
-    for instruction in resolved_instructions(kernel, accum_row):
+    for instruction in resolved_instructions(kernel, rows.ordinary):
         kind = _special_kind(instruction)
         table[instruction.index, Row.ARGUMENTS + Argument.INSTRUCTION] = instruction.index
         if kind is not None:
@@ -100,12 +127,12 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
         entry = operation(instruction.opcode)
         assert entry is not None
         table[instruction.index, Row.KIND] = entry.kind
-        bounds[instruction.index] = _bind(instruction, entry, kernel)
+        bounds[instruction.index] = _bind(instruction, entry, kernel, rows)
     addresses = library.addresses({bound.form for bound in bounds.values()})
     for index, bound in bounds.items():
         table[index, Row.HELPER] = addresses[bound.form]
         table[index, Row.ARGUMENTS : Row.ARGUMENTS + len(bound.arguments)] = bound.arguments
-    return Program(kernel, table, accum_row + max(kernel.resources.agpr, 0))
+    return Program(kernel, table, rows.total)
 
 
 def unsupported(kernel: Kernel) -> list[str]:
@@ -121,11 +148,12 @@ def unsupported_forms(kernel: Kernel) -> list[str]:
     """As ``unsupported``, but also emits every helper, which finds operand and modifier forms without semantics."""
     problems = unsupported(kernel)
     seen = set()
-    for instruction in resolved_instructions(kernel, accumulation_row(kernel)):
+    rows = VectorRows.of(kernel)
+    for instruction in resolved_instructions(kernel, rows.ordinary):
         entry = operation(instruction.opcode)
         if _special_kind(instruction) is not None or entry is None:
             continue
-        form = _bind(instruction, entry, kernel).form
+        form = _bind(instruction, entry, kernel, rows).form
         if form in seen:
             continue
         seen.add(form)
@@ -136,9 +164,26 @@ def unsupported_forms(kernel: Kernel) -> list[str]:
     return problems
 
 
-def _bind(instruction: Instruction, entry: Operation, kernel: Kernel) -> Bound:
+def _check_end(kernel: Kernel) -> None:
+    """Refuse a kernel that the driver could leave at the bottom of its table.
+
+    Raises:
+        AssemblyError: There is no instruction, or the last one that is not padding neither ends nor branches.
+    """
+    if not kernel.instructions:
+        raise AssemblyError(f"kernel {kernel.name}: the text has no instruction between its label and its end")
+    last = next((i for i in reversed(kernel.instructions) if i.opcode not in _PADDING), kernel.instructions[-1])
+    branches_out = any(i.target is not None and i.target > last.index for i in kernel.instructions)
+    if last.opcode not in ("s_endpgm", "s_branch") or branches_out:
+        raise AssemblyError(
+            f"kernel {kernel.name}: it runs past its last instruction, {last.text!r}",
+            hint="a kernel ends with s_endpgm; is the text complete?",
+        )
+
+
+def _bind(instruction: Instruction, entry: Operation, kernel: Kernel, rows: VectorRows) -> Bound:
     arch = kernel.arch if entry.by_architecture else ""
-    return bind(instruction, entry.types, accumulation_row(kernel), arch=arch)
+    return bind(instruction, entry.types, rows.ordinary, arch=arch)
 
 
 def _special_kind(instruction: Instruction) -> RowKind | None:

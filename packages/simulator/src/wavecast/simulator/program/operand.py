@@ -17,6 +17,8 @@ from wavecast.simulator.program.instruction import (
     Symbol,
 )
 
+# Registers that an instruction can name in each file.
+_REGISTERS = {RegisterFile.SCALAR: 102, RegisterFile.VECTOR: 256, RegisterFile.ACCUMULATION: 256}
 _SINGLE_REGISTER = re.compile(r"([vsa])(\d+)$")
 _REGISTER_RANGE = re.compile(r"([vsa])\[(\d+)(?::(\d+))?\]$")
 _INTEGER = re.compile(r"[+-]?(?:0x[0-9a-fA-F]+|\d+)$")
@@ -53,17 +55,16 @@ def parse_operand(text: str) -> Operand:
             break
     value = _parse_value(body)
     if value is None:
-        raise AssemblyError(f"operand {text!r} is not AMDGCN syntax known here")
+        raise AssemblyError(f"operand {text!r} is no operand of gfx942 or gfx950 assembly known here")
     return Operand(value, negate, absolute, sign_extend)
 
 
 def _parse_value(body: str) -> Register | Immediate | Label | Symbol | None:
     if match := _SINGLE_REGISTER.match(body):
-        return Register(RegisterFile(match[1]), int(match[2]))
+        return _register(match[1], int(match[2]), int(match[2]))
     if match := _REGISTER_RANGE.match(body):
         first = int(match[2])
-        last = int(match[3] or first)
-        return Register(RegisterFile(match[1]), first, last - first + 1)
+        return _register(match[1], first, int(match[3] or first))
     if body in SPECIAL_SCALARS:
         index, count = SPECIAL_SCALARS[body]
         return Register(RegisterFile.SCALAR, index, count)
@@ -76,6 +77,12 @@ def _parse_value(body: str) -> Register | Immediate | Label | Symbol | None:
     if body.startswith((".L", "$")) or _LABEL.match(body):
         return Label(body) if body.startswith(".") else Symbol(body)
     return Symbol(body) if _EXPRESSION.match(body) else None
+
+
+def _register(letter: str, first: int, last: int) -> Register | None:
+    """Consecutive registers, or None where the file does not have them."""
+    file = RegisterFile(letter)
+    return Register(file, first, last - first + 1) if first <= last < _REGISTERS[file] else None
 
 
 def split_operands(text: str) -> list[str]:
