@@ -55,9 +55,9 @@ def memory(rng: np.random.Generator) -> Memory:
 
 
 def element_mask(offsets: np.ndarray, width: int) -> np.ndarray:
-    """(64, width): bytes whose word (or element, below a word) starts in range."""
-    starts = offsets[:, None] + np.arange(width) // 4 * 4
-    return starts < RECORDS
+    """(64, width): bytes whose word (or element, below a word) ends in range."""
+    ends = offsets[:, None] + (np.arange(width) // 4 + 1) * min(width, 4)
+    return ends <= RECORDS
 
 
 def forms(rng: np.random.Generator, width: int) -> list[tuple[str, str, np.ndarray, np.ndarray, dict[int, np.ndarray]]]:
@@ -66,17 +66,21 @@ def forms(rng: np.random.Generator, width: int) -> list[tuple[str, str, np.ndarr
     cut = RECORDS - 16 - 6 * width + LANES * width
     masked = rng.integers(0, 2000, 64)
     masked[::3] = 0x80000000
-    high = np.where(LANES % 2, 0xFFFFFFF8, 100)
+    high = np.where(LANES % 2, 0xFFFFFFE8, 100)
     cases = []
     # One lane of which one, two or three words are in range.
-    straddling = [np.where(LANES == 20, RECORDS - 4 * words, dense) for words in (1, 2, 3)]
+    straddling = [np.where(LANES == 20, RECORDS - behind, dense) for behind in (4, 8, 12, 1, 2, 7)]
     for offsets in (dense, dense[::-1], cut, masked, high, *straddling):
         vector = {1: offsets.astype(np.uint32)}
         cases.append(("v1", "0 offen", offsets, offsets, vector))
-        cases.append(("v1", "s12 offen offset:16", offsets + 16, offsets + 16 + 256, vector))
+        cases.append(("v1", "s12 offen offset:16", offsets + 16 + 256, offsets + 16 + 256, vector))
     uniform = np.full(64, 24)
     cases.append(("off", "0 offset:24", uniform, uniform, {}))
-    cases.append(("off", "64", uniform * 0, uniform * 0 + 64, {}))
+    cases.append(("off", "64", uniform * 0 + 64, uniform * 0 + 64, {}))
+    # The first sum has 32 bits.
+    wrapped = np.where(LANES % 2, 0xFFFFFFF0, 100)
+    around = (wrapped + 16) % (1 << 32) + 256
+    cases.append(("v1", "s12 offen offset:16", around, around, {1: wrapped.astype(np.uint32)}))
     return cases
 
 
@@ -173,6 +177,11 @@ def test_descriptors_that_are_not_modelled_stop_the_wave(
     scalar = memory.descriptor() | word
     wave = machine.run("buffer_load_dword v10, off, s[4:7], 0", scalar=scalar, memory=memory.space)
     assert wave.fault == Fault.DESCRIPTOR
+
+
+def test_an_index_without_a_stride_stops_the_wave(machine: Machine, memory: Memory) -> None:
+    text = "buffer_load_dword v10, v1, s[4:7], 0 idxen"
+    assert machine.run(text, scalar=memory.descriptor(), memory=memory.space).fault == Fault.DESCRIPTOR
 
 
 def test_unknown_modifiers_are_refused(machine: Machine) -> None:

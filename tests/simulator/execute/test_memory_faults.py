@@ -26,5 +26,5 @@ def test_stray_scratch_names_offset_and_size(machine: Machine) -> None:
 
 def test_a_descriptor_that_is_not_modelled_is_named(machine: Machine) -> None:
     body = "s_mov_b32 s5, 0x80000000\nbuffer_load_dword v1, off, s[4:7], 0"
-    with pytest.raises(ExecutionError, match="swizzles or adds the thread id"):
+    with pytest.raises(ExecutionError, match="swizzles, adds the thread id"):
         run(machine, body)

@@ -1,8 +1,10 @@
 """Buffer loads and stores: addresses from a descriptor, with a range check that reads 0 or drops the store.
 
-The check follows the CDNA ISA ("Range Checking"): a raw access is out of range if its offset (register plus
-instruction) is at least ``num_records``, an indexed one if its index is. Accesses of several words are checked word by
-word, on unsigned offsets that do not wrap. Triton's masks rely on it: a masked lane gets an offset beyond any buffer.
+A raw access is in range if it ends within ``num_records`` bytes of the base: address register plus instruction offset,
+a sum of 32 bits, plus the scalar offset, which does not wrap. Accesses of several words are checked word by word, atomic
+ones as a whole. An indexed access is in range if its index is below ``num_records``. Triton's masks rely on it: a masked
+lane gets an offset beyond any buffer. That the scalar offset counts is what AMD's emulator found on gfx950
+(ROCm/rocm-systems, pull request 10928); the ISA text ("Range Checking") leaves it open.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class BufferAccess:
         begin: i64, active lanes whose first word is in range.
         whole: i64, active lanes of which every word is.
         offsets: <64 x i32>, what is checked.
-        limit: i32, the first value of ``offsets`` that is out of range.
+        limit: i32, end of the range: ``offsets`` plus the bytes of the access must not be beyond it.
     """
 
     addresses: ir.Value
@@ -65,15 +67,16 @@ def buffer_access(e: Emitter, vector: int, width: int) -> BufferAccess:
     """
     descriptor = e.at(e.scalars, e.argument(vector + 1))
     low, high, records, flags = (e.b.load(e.at(descriptor, 4 * word), typ=I32, align=4) for word in range(4))
-    _refuse_unknown(e, high, flags)
     indexed, offset_enabled = (bool(e.form.modifier(name)) for name in ("idxen", "offen"))
+    _refuse_unknown(e, high, flags, indexed=indexed)
     if (e.form.operands[vector].kind == "off") == (indexed or offset_enabled):
         raise NotImplementedError("an address register goes with offen or idxen, off with neither")
-    instruction_offset = e.runtime_modifier("offset")
     base = e.b.or_(e.b.shl(e.b.zext(e.b.and_(high, I32(0xFFFF)), I64), I64(32)), e.b.zext(low, I64))
-    base = e.b.add(base, e.b.add(e.b.zext(e.read_scalar(vector + 2, "b32"), I64), instruction_offset))
-    zero = e.constant(lanes_of(I32), 0)
-    offsets = e.load_rows(e.row(vector, int(indexed))) if offset_enabled else zero
+    scalar_offset = e.read_scalar(vector + 2, "b32")
+    base = e.b.add(base, e.b.zext(scalar_offset, I64))
+    offsets = e.splat(e.convert(e.runtime_modifier("offset"), I32))
+    if offset_enabled:
+        offsets = e.b.add(e.load_rows(e.row(vector, int(indexed))), offsets)
     addresses = e.b.add(e.splat(base), e.convert(offsets, I64))
     if indexed:
         index = e.load_rows(e.row(vector))
@@ -81,15 +84,20 @@ def buffer_access(e: Emitter, vector: int, width: int) -> BufferAccess:
         addresses = e.b.add(addresses, e.b.mul(e.convert(index, I64), e.splat(stride)))
         inside = _below(e, index, records)
         return BufferAccess(addresses, inside, inside, index, records)
-    limit = _less(e, records, e.convert(instruction_offset, I32))
-    begin = _below(e, offsets, limit)
-    whole = _below(e, offsets, _less(e, limit, I32(width - 4))) if width > 4 else begin
+    limit = _less(e, records, scalar_offset)
+    begin = _below(e, offsets, _less(e, limit, I32(min(width, 4) - 1)))
+    whole = _below(e, offsets, _less(e, limit, I32(width - 1))) if width > 4 else begin
     return BufferAccess(addresses, begin, whole, offsets, limit)
 
 
-def _refuse_unknown(e: Emitter, word1: ir.Value, word3: ir.Value) -> None:
+def _refuse_unknown(e: Emitter, word1: ir.Value, word3: ir.Value, *, indexed: bool) -> None:
     special = e.b.or_(e.b.and_(word1, I32(_SWIZZLE)), e.b.and_(word3, I32(_ADD_THREAD_ID)))
-    with e.b.if_then(e.b.icmp_unsigned("!=", special, I32(0)), likely=False):
+    unknown = e.b.icmp_unsigned("!=", special, I32(0))
+    if indexed:
+        # Such a descriptor is checked as a raw one.
+        stride = e.b.and_(word1, I32(((1 << _STRIDE_BITS) - 1) << 16))
+        unknown = e.b.or_(unknown, e.b.icmp_unsigned("==", stride, I32(0)))
+    with e.b.if_then(unknown, likely=False):
         e.context_store(Context.FAULT, I64(Fault.DESCRIPTOR))
         e.b.ret_void()
 
@@ -108,7 +116,7 @@ def _each_word(e: Emitter, access: BufferAccess, words: int, staging: ir.Value, 
     """Move word by word between memory and ``staging`` (64 elements, lane after lane): some lanes are cut off."""
     with e.for_each(words) as word:
         step = e.b.mul(word, I64(4))
-        mask = _below(e, access.offsets, _less(e, access.limit, e.convert(step, I32)))
+        mask = _below(e, access.offsets, _less(e, access.limit, e.convert(e.b.add(step, I64(3)), I32)))
         places = global_places(e, e.b.add(access.addresses, e.splat(step)), mask, 4)
 
         def move(lane: ir.Value, places: Places = places, step: ir.Value = step) -> None:
