@@ -243,8 +243,8 @@ class _Launch:
             return ExecutionError(f"{self._where()}: the kernel trapped", hint="a device-side assertion failed")
         if self.context[Context.FAULT] == Fault.DESCRIPTOR:
             return ExecutionError(
-                f"{self._where()}: the buffer descriptor swizzles, adds the thread id, or has no stride where there is an "
-                "index, which is not modelled",
+                f"{self._where()}: the buffer descriptor swizzles, adds the thread id, or has no stride although there "
+                "is an index, which is not modelled",
                 hint="kernels that Triton and clang emit use plain descriptors: look for a corrupted scalar register",
             )
         if self.context[Context.FAULT] == Fault.STRAY_SCRATCH:

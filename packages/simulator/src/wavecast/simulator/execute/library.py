@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import tempfile
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,14 +15,16 @@ from llvmlite import ir
 from wavecast.simulator.errors import UnsupportedInstructionError
 from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.form import Form
+from wavecast.simulator.execute.object_store import ObjectStore
 from wavecast.simulator.execute.registry import operation
+from wavecast.simulator.program import instruction
 
 # Helpers per object file: LLVM's cost grows faster than linearly in a module's size.
 _CHUNK = 64
 
 
 class HelperLibrary:
-    """Addresses of compiled helpers.
+    """Addresses of compiled helpers; any number of threads and processes may share the directory.
 
     Args:
         directory: Where compiled objects are kept; None for the user's cache directory.
@@ -37,10 +37,9 @@ class HelperLibrary:
         backing = llvm.parse_assembly("")
         self._engine = llvm.create_mcjit_compiler(backing, self._machine)
         root = directory or Path(platformdirs.user_cache_dir("wavecast")) / "helpers"
-        self._directory = root / _fingerprint()
+        self._store = ObjectStore(root / fingerprint())
         self._addresses: dict[str, int] = {}
-        self._files: dict[str, Path] = {}
-        self._scanned: set[Path] = set()
+        self._lock = threading.Lock()
 
     def addresses(self, forms: Iterable[Form]) -> dict[Form, int]:
         """Addresses of the helpers for these forms, compiling what no earlier run has compiled.
@@ -49,36 +48,18 @@ class HelperLibrary:
             UnsupportedInstructionError: A form that no entry of the opcode table can emit.
         """
         wanted = {form.symbol: form for form in forms}
-        missing = [symbol for symbol in wanted if symbol not in self._addresses]
-        if missing:
-            self._scan()
-            for path in {self._files[symbol] for symbol in missing if symbol in self._files}:
-                self._load(path)
-            absent = sorted(symbol for symbol in missing if symbol not in self._addresses)
-            for start in range(0, len(absent), _CHUNK):
-                self._compile([wanted[symbol] for symbol in absent[start : start + _CHUNK]])
-        return {form: self._addresses[symbol] for symbol, form in wanted.items()}
+        with self._lock:
+            missing = [symbol for symbol in wanted if symbol not in self._addresses]
+            if missing:
+                for code, symbols in self._store.find(missing):
+                    self._add(code, symbols)
+                absent = sorted(symbol for symbol in missing if symbol not in self._addresses)
+                for start in range(0, len(absent), _CHUNK):
+                    self._compile([wanted[symbol] for symbol in absent[start : start + _CHUNK]])
+            return {form: self._addresses[symbol] for symbol, form in wanted.items()}
 
-    def _scan(self) -> None:
-        if not self._directory.is_dir():
-            return
-        for index in self._directory.glob("*.json"):
-            if index in self._scanned:
-                continue
-            self._scanned.add(index)
-            for symbol in json.loads(index.read_text()):
-                self._files.setdefault(symbol, index.with_suffix(".o"))
-
-    def _load(self, path: Path) -> None:
-        try:
-            object_file = llvm.ObjectFileRef.from_path(str(path))
-        except (RuntimeError, OSError):
-            return
-        symbols = json.loads(path.with_suffix(".json").read_text())
-        self._engine.add_object_file(object_file)
-        self._register(symbols)
-
-    def _register(self, symbols: Iterable[str]) -> None:
+    def _add(self, code: bytes, symbols: Iterable[str]) -> None:
+        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         for symbol in symbols:
             address = self._engine.get_function_address(symbol)
             if address:
@@ -95,22 +76,8 @@ class HelperLibrary:
         passes.run(parsed, llvm.create_pass_builder(self._machine, tuning))
         code = self._machine.emit_object(parsed)
         symbols = [form.symbol for form in forms]
-        self._keep(code, symbols)
-        self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-        self._register(symbols)
-
-    def _keep(self, code: bytes, symbols: list[str]) -> None:
-        """Write object and index so that a reader never sees half a file; a read-only cache is no error."""
-        name = hashlib.sha256("\n".join(symbols).encode()).hexdigest()[:24]
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            for suffix, content in ((".o", code), (".json", json.dumps(symbols).encode())):
-                handle, temporary = tempfile.mkstemp(dir=self._directory)
-                with os.fdopen(handle, "wb") as file:
-                    file.write(content)
-                os.replace(temporary, self._directory / f"{name}{suffix}")
-        except OSError:
-            return
+        self._store.keep(code, symbols)
+        self._add(code, symbols)
 
 
 def emit_module(forms: Iterable[Form]) -> ir.Module:
@@ -145,13 +112,18 @@ def _target_machine() -> llvm.TargetMachine:
     )
 
 
-def _fingerprint() -> str:
+def emitter_sources() -> list[Path]:
+    """The modules that decide what is emitted: all of this stage, and the numbers of the scalar slots."""
+    return [*sorted(Path(__file__).parent.rglob("*.py")), Path(instruction.__file__)]
+
+
+def fingerprint() -> str:
     """Changes whenever the emitted code could: emitter sources, LLVM, processor."""
     digest = hashlib.sha256()
     digest.update(llvmlite.__version__.encode())
     digest.update(repr(llvm.llvm_version_info).encode())
     digest.update(llvm.get_host_cpu_name().encode())
     digest.update(llvm.get_host_cpu_features().flatten().encode())
-    for source in sorted(Path(__file__).parent.rglob("*.py")):
+    for source in emitter_sources():
         digest.update(source.read_bytes())
     return digest.hexdigest()[:24]

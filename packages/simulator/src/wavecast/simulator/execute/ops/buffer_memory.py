@@ -1,10 +1,10 @@
 """Buffer loads and stores: addresses from a descriptor, with a range check that reads 0 or drops the store.
 
 A raw access is in range if it ends within ``num_records`` bytes of the base: address register plus instruction offset,
-a sum of 32 bits, plus the scalar offset, which does not wrap. Accesses of several words are checked word by word, atomic
-ones as a whole. An indexed access is in range if its index is below ``num_records``. Triton's masks rely on it: a masked
-lane gets an offset beyond any buffer. That the scalar offset counts is what AMD's emulator found on gfx950
-(ROCm/rocm-systems, pull request 10928); the ISA text ("Range Checking") leaves it open.
+a sum of 32 bits, plus the scalar offset, which does not wrap. Accesses of several words are checked word by word,
+atomic ones as a whole. An indexed access is in range if its index is below ``num_records``. Triton's masks rely on it:
+a masked lane gets an offset beyond any buffer. That the scalar offset counts is what the authors of AMD's emulator
+found on gfx950 (ROCm/rocm-systems, pull request 10928); the ISA text ("Range Checking") leaves it open.
 """
 
 from __future__ import annotations
