@@ -107,6 +107,7 @@ def test_plan_fills_waves_and_lines(arch: str | None, element_bytes: int) -> Non
         assert tile.row_lanes * tile.col_lanes == (32 if arch == "sm_90" else 64)
         assert tile.columns * element_bytes == LINE_BYTES
         assert tile.chunk == CHUNK
+        assert tile.on_gfx is (arch in {"gfx942", "gfx950"})
         assert tile.waves <= 16
         assert previous <= tile.rows or arch == "sm_90"
         previous = tile.rows

@@ -43,7 +43,7 @@ def facts(
     multiples_of_16: tuple[str, ...] = (), below_2_gib: bool = True,
 ) -> Facts:  # fmt: skip
     """Compile as a launch on aligned buffers would; ``below_2_gib``: as on buffers for which 32-bit offsets suffice."""
-    options = {key: constants[key] for key in ("num_warps", "num_stages", "waves_per_eu") if key in constants}
+    options = {key: constants[key] for key in ("num_warps", "num_stages") if key in constants}
     pointers = "DS" if below_2_gib else "D"
     attrs = {name: pointers for name, kind in types.items() if kind.startswith("*")}
     code = compile_kernel(
@@ -97,17 +97,25 @@ def test_loads_take_16_bytes_and_stores_8_a_lane(arch: str, below_2_gib: bool, m
     assert compiled.stores["dwordx2"] >= held + held // 2
     assert compiled.stores["dword"] == 2
     assert set(compiled.stores) == {"byte", "dword", "dwordx2"}
+    assert compiled.vgpr <= 120
     assert compiled.spills == 0
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("power_of_two", [True, False])
-def test_two_workgroups_fit_a_compute_unit_at_the_published_shape(arch: str, power_of_two: bool) -> None:
-    """8 waves of 1024 rows: at most 128 VGPRs leave 4 waves a SIMD, which are two workgroups; LDS is no limit."""
-    compiled = ours(arch, 32768, 7168, 32, power_of_two=power_of_two)
-    assert plan(32768, 32, element_bytes=2, arch=arch).waves == 8
-    assert compiled.vgpr <= 128
+@pytest.mark.parametrize("below_2_gib", [True, False])
+@pytest.mark.parametrize(("mean", "waves"), [(1024, 8), (2048, 16)])
+def test_every_form_leaves_room_for_16_waves_on_a_compute_unit(
+    arch: str, power_of_two: bool, below_2_gib: bool, mean: int, waves: int
+) -> None:
+    """At most 128 VGPRs leave 4 waves a SIMD: two workgroups of 8 waves, one of 16. LDS is no limit, nothing spills.
+
+    The bound has a margin, as compilers differ: Triton 3.6, 3.7 and 3.9 need 95 to 114."""
+    compiled = ours(arch, 32 * mean, 7168, 32, power_of_two=power_of_two, below_2_gib=below_2_gib)
+    assert plan(32 * mean, 32, element_bytes=2, arch=arch).waves == waves
+    assert compiled.vgpr <= 120
     assert compiled.spills == 0
+    assert compiled.count("scratch_(load|store)_dword(x[234])?") == 0
     assert compiled.lds_bytes <= 4096
 
 
@@ -133,6 +141,7 @@ def test_other_inputs_keep_the_widths(dtype: torch.dtype) -> None:
     compiled = ours("gfx942", 32768, 2048, 32, dtype=dtype)
     assert compiled.loads["dwordx4"] >= 32
     assert compiled.stores["dwordx2"] >= 16
+    assert compiled.vgpr <= 128
     assert compiled.spills == 0
 
 

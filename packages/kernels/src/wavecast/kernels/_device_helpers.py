@@ -101,3 +101,27 @@ def magnitude_of_key(key, dtype: tl.constexpr):
 def inside(index, start, end):
     """start <= index < end for int32 values with start <= end, as one unsigned comparison."""
     return (index - start).to(tl.uint32, bitcast=True) < (end - start).to(tl.uint32, bitcast=True)
+
+
+@triton.jit
+def issued_here(x, ON_GFX: tl.constexpr):
+    """x, as a value that the compiler knows nothing of and cannot make earlier than the memory accesses before it.
+
+    An empty volatile assembly statement: no instruction, but one register a value (or pair of 16-bit values) that is
+    defined here. Schedulers that would start the arithmetic of many pieces at once, for parallelism within a wave, so
+    finish one before the next, and need the registers of one. x is spread over lanes; on other targets it is returned
+    as it is.
+    """
+    if ON_GFX:
+        x = tl.inline_asm_elementwise(
+            "", "=v,0", [x], dtype=x.dtype, is_pure=False, pack=32 // x.dtype.primitive_bitwidth
+        )
+    return x
+
+
+@triton.jit
+def issued_here_scalar(x, ON_GFX: tl.constexpr):
+    """`issued_here` for an int32 that is the same in all lanes and is to stay in a scalar register."""
+    if ON_GFX:
+        x = tl.inline_asm_elementwise("", "=s,0", [x], dtype=x.dtype, is_pure=False, pack=1)
+    return x

@@ -11,9 +11,12 @@ from wavecast.kernels.checks import check_fits_int32, check_offsets, check_row_m
 from wavecast.kernels.colwise_per_group.kernel import colwise_per_group_kernel
 from wavecast.kernels.colwise_per_group.plan import Plan, plan
 from wavecast.kernels.colwise_per_group.reference import column_major_empty, colwise_per_group_reference
-from wavecast.kernels.device import Path, launch_device, route
 from wavecast.kernels.formats import Fp8Format
+from wavecast.kernels.quantizer import Conversion, Quantizer
 from wavecast.kernels.reference_ops import EPS
+
+MOST_GRID_ROWS = 65535
+"""Largest second dimension of a grid: CUDA's, and what HIP states for AMD GPUs (``maxGridSize``)."""
 
 
 class ColwiseQuantized(NamedTuple):
@@ -29,6 +32,46 @@ class ColwiseQuantized(NamedTuple):
     values: torch.Tensor
     scale: torch.Tensor
     inverse: torch.Tensor | None
+
+
+def check_colwise_arguments(x: torch.Tensor, offs: torch.Tensor) -> None:
+    """Check what every variant of the operator accepts.
+
+    Raises:
+        ValueError: see `colwise_per_group`.
+    """
+    check_tensor("x", x, ndim=2)
+    check_row_major("x", x)
+    check_offsets(offs)
+    if offs.numel() >= MOST_GRID_ROWS:
+        raise ValueError(f"offs has {offs.numel()} groups; fewer than {MOST_GRID_ROWS} are possible; split the call")
+
+
+def allocate_colwise(x: torch.Tensor, offs: torch.Tensor, dtype: torch.dtype) -> ColwiseQuantized:
+    """Column-major values, and ``(groups, columns)`` scales and inverses."""
+    tokens, columns = x.shape
+    return ColwiseQuantized(
+        values=column_major_empty(tokens, columns, dtype, x.device),
+        scale=torch.empty((offs.numel(), columns), dtype=torch.float32, device=x.device),
+        inverse=torch.empty((offs.numel(), columns), dtype=torch.float32, device=x.device),
+    )
+
+
+def colwise_result(x: torch.Tensor, offs: torch.Tensor, *, fmt: Fp8Format, power_of_two: bool) -> ColwiseQuantized:
+    """The reference's result."""
+    return ColwiseQuantized(*colwise_per_group_reference(x, offs, fmt=fmt, power_of_two=power_of_two))
+
+
+def launch_planned(x: torch.Tensor, offs: torch.Tensor, out: ColwiseQuantized, conversion: Conversion) -> None:
+    """Launch the kernel with the tile that is planned for ``x``; ``out`` as `allocate_colwise` makes it."""
+    values, scale, inverse = out
+    assert inverse is not None
+    chosen = plan(x.shape[0], offs.numel(), element_bytes=x.element_size(), arch=conversion.arch)
+    fmt, power_of_two = conversion.fmt, conversion.power_of_two
+    launch_colwise(x, offs, values, scale, inverse, fmt=fmt, power_of_two=power_of_two, plan=chosen)
+
+
+COLWISE = Quantizer(check=check_colwise_arguments, allocate=allocate_colwise, reference=colwise_result)
 
 
 def colwise_per_group(
@@ -56,29 +99,7 @@ def colwise_per_group(
     Raises:
         ValueError: wrong rank, dtype, layout or device; sizes beyond 32-bit offsets in a tile.
     """
-    check_colwise_arguments(x, offs)
-    where = route(x, offs, format=format)
-    if where.path is Path.REFERENCE:
-        return ColwiseQuantized(*colwise_per_group_reference(x, offs, fmt=where.format, power_of_two=power_of_two))
-    tokens, columns = x.shape
-    values = column_major_empty(tokens, columns, where.format.dtype, x.device)
-    scale = torch.empty((offs.numel(), columns), dtype=torch.float32, device=x.device)
-    inverse = torch.empty_like(scale)
-    chosen = plan(tokens, offs.numel(), element_bytes=x.element_size(), arch=where.arch)
-    with launch_device(x):
-        launch_colwise(x, offs, values, scale, inverse, fmt=where.format, power_of_two=power_of_two, plan=chosen)
-    return ColwiseQuantized(values, scale, inverse)
-
-
-def check_colwise_arguments(x: torch.Tensor, offs: torch.Tensor) -> None:
-    """Check what every variant of the operator accepts.
-
-    Raises:
-        ValueError: see `colwise_per_group`.
-    """
-    check_tensor("x", x, ndim=2)
-    check_row_major("x", x)
-    check_offsets(offs)
+    return COLWISE.run(launch_planned, x, offs, format=format, power_of_two=power_of_two)
 
 
 def launch_colwise(
@@ -126,6 +147,7 @@ def colwise_launch(
         "FP8_MAX": fmt.max,
         "EPS": EPS,
         "POWER_OF_TWO": power_of_two,
+        "ON_GFX": plan.on_gfx,
         "PIECES": plan.pieces,
         "CHUNK": plan.chunk,
         "WAVES": plan.waves,
@@ -134,8 +156,6 @@ def colwise_launch(
         "LANE_COLS": plan.lane_cols,
         "num_warps": plan.waves,
     }
-    if plan.waves_per_simd is not None:
-        constants["waves_per_eu"] = plan.waves_per_simd
     arguments = (tokens // tokens_unit, columns // columns_unit, x.stride(0) // columns_unit, groups)
     # One program more than groups: it zeroes the rows behind the last group.
     return (-(-columns // plan.columns), groups + 1), arguments, constants

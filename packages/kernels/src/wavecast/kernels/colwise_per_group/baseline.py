@@ -16,16 +16,15 @@ rows that no group owns are not written. The inverse scale was a launch of its o
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import triton
 import triton.language as tl
 
-from wavecast.kernels.colwise_per_group.api import ColwiseQuantized, check_colwise_arguments, colwise_per_group
-from wavecast.kernels.colwise_per_group.reference import column_major_empty, colwise_per_group_reference
-from wavecast.kernels.device import Path, Route, launch_device, route
+from wavecast.kernels.colwise_per_group.api import COLWISE, ColwiseQuantized, colwise_per_group
 from wavecast.kernels.formats import Fp8Format
-from wavecast.kernels.reference_ops import EPS
+from wavecast.kernels.quantizer import Conversion, Launch
 
 BLOCK_COLS, BLOCK_ROWS, WAVES = 32, 128, 4
 """The configuration that #4069 chose for MI300X."""
@@ -115,26 +114,23 @@ def fused_kernel(
 
 
 def launch_two_pass(
-    x: torch.Tensor, offs: torch.Tensor, values: torch.Tensor, scale: torch.Tensor, *, fmt: Fp8Format,
-    power_of_two: bool, block_cols: int = BLOCK_COLS, block_rows: int = BLOCK_ROWS, waves: int = WAVES,
+    x: torch.Tensor, offs: torch.Tensor, out: ColwiseQuantized, conversion: Conversion, *,
+    block_cols: int = BLOCK_COLS, block_rows: int = BLOCK_ROWS, waves: int = WAVES,
 ) -> None:  # fmt: skip
-    """Launch `two_pass_kernel`; ``x`` and ``values`` may have any strides."""
-    grid = (triton.cdiv(x.shape[1], block_cols), offs.numel())
-    two_pass_kernel[grid](
-        x, offs, values, scale, x.shape[1], *x.stride(), *values.stride(), FP8_MAX=fmt.max, EPS=EPS,
-        POWER_OF_TWO=power_of_two, ROWS=block_rows, COLS=block_cols, num_warps=waves, num_stages=2,
+    """Launch `two_pass_kernel`; ``x`` and the values may have any strides."""
+    two_pass_kernel[(triton.cdiv(x.shape[1], block_cols), offs.numel())](
+        x, offs, out.values, out.scale, x.shape[1], *x.stride(), *out.values.stride(), **conversion.scale_constants,
+        ROWS=block_rows, COLS=block_cols, num_warps=waves, num_stages=2,
     )  # fmt: skip
 
 
 def launch_two_pass_unit_stride(
-    x: torch.Tensor, offs: torch.Tensor, values: torch.Tensor, scale: torch.Tensor, *, fmt: Fp8Format,
-    power_of_two: bool,
-) -> None:  # fmt: skip
-    """Launch `two_pass_unit_stride_kernel`; ``values`` is column-major."""
-    grid = (triton.cdiv(x.shape[1], BLOCK_COLS), offs.numel())
-    two_pass_unit_stride_kernel[grid](
-        x, offs, values, scale, x.shape[1], *x.stride(), values.stride(1), FP8_MAX=fmt.max, EPS=EPS,
-        POWER_OF_TWO=power_of_two, ROWS=BLOCK_ROWS, COLS=BLOCK_COLS, num_warps=WAVES, num_stages=2,
+    x: torch.Tensor, offs: torch.Tensor, out: ColwiseQuantized, conversion: Conversion
+) -> None:
+    """Launch `two_pass_unit_stride_kernel`; the values are column-major."""
+    two_pass_unit_stride_kernel[(triton.cdiv(x.shape[1], BLOCK_COLS), offs.numel())](
+        x, offs, out.values, out.scale, x.shape[1], *x.stride(), out.values.stride(1), **conversion.scale_constants,
+        ROWS=BLOCK_ROWS, COLS=BLOCK_COLS, num_warps=WAVES, num_stages=2,
     )  # fmt: skip
 
 
@@ -144,63 +140,34 @@ def fused_rows(tokens: int, groups: int) -> int | None:
     return rows if rows in FUSED_ROWS else None
 
 
-def launch_fused(
-    x: torch.Tensor, offs: torch.Tensor, values: torch.Tensor, scale: torch.Tensor, *, fmt: Fp8Format,
-    power_of_two: bool,
-) -> None:  # fmt: skip
+def launch_fused(x: torch.Tensor, offs: torch.Tensor, out: ColwiseQuantized, conversion: Conversion) -> None:
     """Launch `fused_kernel`, or the two-pass kernel where there is no tile of the mean group's height."""
     rows = fused_rows(x.shape[0], offs.numel())
     if rows is None:
-        launch_two_pass_unit_stride(x, offs, values, scale, fmt=fmt, power_of_two=power_of_two)
+        launch_two_pass_unit_stride(x, offs, out, conversion)
         return
-    grid = (triton.cdiv(x.shape[1], FUSED_BLOCK_COLS), offs.numel())
-    fused_kernel[grid](
-        x, offs, values, scale, x.shape[1], x.stride(0), values.stride(1), FP8_MAX=fmt.max, EPS=EPS,
-        POWER_OF_TWO=power_of_two, ROWS=rows, COLS=FUSED_BLOCK_COLS, num_warps=FUSED_WAVES, num_stages=1,
+    fused_kernel[(triton.cdiv(x.shape[1], FUSED_BLOCK_COLS), offs.numel())](
+        x, offs, out.values, out.scale, x.shape[1], x.stride(0), out.values.stride(1), **conversion.scale_constants,
+        ROWS=rows, COLS=FUSED_BLOCK_COLS, num_warps=FUSED_WAVES, num_stages=1,
     )  # fmt: skip
 
 
-def allocate(x: torch.Tensor, offs: torch.Tensor, where: Route) -> tuple[torch.Tensor, torch.Tensor]:
-    """Column-major values and ``(groups, columns)`` scales, uninitialised."""
-    values = column_major_empty(x.shape[0], x.shape[1], where.format.dtype, x.device)
-    return values, torch.empty((offs.numel(), x.shape[1]), dtype=torch.float32, device=x.device)
+def earlier(
+    x: torch.Tensor,
+    offs: torch.Tensor,
+    *,
+    launch: Launch,
+    format: Fp8Format | None = None,  # noqa: A002 - what users call it
+    power_of_two: bool = False,
+) -> ColwiseQuantized:
+    """The operator in an earlier form: ``launch`` leaves the inverse scale alone, and so the result has none."""
+    return COLWISE.run(launch, x, offs, format=format, power_of_two=power_of_two)._replace(inverse=None)
 
-
-def reference_result(x: torch.Tensor, offs: torch.Tensor, where: Route, *, power_of_two: bool) -> ColwiseQuantized:
-    """The reference's result in the form of a baseline: without the inverse scale."""
-    values, scale, _ = colwise_per_group_reference(x, offs, fmt=where.format, power_of_two=power_of_two)
-    return ColwiseQuantized(values, scale, None)
-
-
-def _variant(launch: Callable[..., None], doc: str) -> Callable[..., ColwiseQuantized]:
-    def operator(
-        x: torch.Tensor,
-        offs: torch.Tensor,
-        *,
-        format: Fp8Format | None = None,  # noqa: A002 - what users call it
-        power_of_two: bool = False,
-    ) -> ColwiseQuantized:
-        check_colwise_arguments(x, offs)
-        where = route(x, offs, format=format)
-        if where.path is Path.REFERENCE:
-            return reference_result(x, offs, where, power_of_two=power_of_two)
-        values, scale = allocate(x, offs, where)
-        with launch_device(x):
-            launch(x, offs, values, scale, fmt=where.format, power_of_two=power_of_two)
-        return ColwiseQuantized(values, scale, None)
-
-    operator.__doc__ = f"{doc} Arguments as `colwise_per_group`; the numerics are this module's."
-    return operator
-
-
-byte_stores = _variant(launch_two_pass, "Two passes, one byte a lane stored across columns.")
-vector_two_pass = _variant(launch_two_pass_unit_stride, "Two passes, vector loads and a coalesced store.")
-fused_single_pass = _variant(launch_fused, "One pass over equal groups held in a register tile.")
 
 VARIANTS: dict[str, Callable[..., ColwiseQuantized]] = {
-    "byte-stores": byte_stores,
-    "vector-two-pass": vector_two_pass,
-    "fused-single-pass": fused_single_pass,
+    "byte-stores": partial(earlier, launch=launch_two_pass),
+    "vector-two-pass": partial(earlier, launch=launch_two_pass_unit_stride),
+    "fused-single-pass": partial(earlier, launch=launch_fused),
     "wavecast": colwise_per_group,
 }
-"""The variants of the experiment ``colwise-per-group``, the baseline first."""
+"""The variants of ``colwise-per-group``, the baseline first; all take the arguments of `colwise_per_group`."""

@@ -15,14 +15,10 @@ LINE_BYTES = 128
 """Bytes of one row that a tile reads: a cache line of gfx942 and gfx950, so that no line is fetched for two tiles."""
 
 PIECES = 2
-"""Parts of the held tile. Each is quantized in turn, which bounds the fp32 values that are live at a time."""
+"""Parts of the held tile; the loops that only longer groups enter load and store one part at a time."""
 
 MAX_WAVES = 16
 """Waves of the largest workgroup (1024 work-items on AMD)."""
-
-OVERLAPPING_WAVES_PER_SIMD = 4
-"""Waves of a SIMD that make two workgroups of 8 waves resident on a compute unit (or one of 16): the compiler is held
-to the 128 registers of it, as a few more would leave one workgroup alone, which cannot load while it stores."""
 
 WAVES_WHEN_STREAMING = 8
 """Waves if groups are too long to be held: two workgroups a compute unit, so that one loads while one stores."""
@@ -38,7 +34,7 @@ class Plan:
         waves: waves (warps) of the workgroup, along the rows.
         row_lanes, col_lanes: lanes of a wave along rows and columns.
         lane_cols: columns in a lane's registers.
-        waves_per_simd: waves that must fit a SIMD (``waves_per_eu``); None leaves it to the compiler.
+        on_gfx: compiled for AMD, where assembly statements without instructions order the work (`issued_here`).
         reason: one sentence on why.
     """
 
@@ -48,7 +44,7 @@ class Plan:
     row_lanes: int
     col_lanes: int
     lane_cols: int
-    waves_per_simd: int | None
+    on_gfx: bool
     reason: str
 
     @property
@@ -93,5 +89,5 @@ def plan(tokens: int, groups: int, *, element_bytes: int, arch: str | None) -> P
         if held
         else f"the mean group of {mean} rows exceeds every tile; tiles of {rows} rows, read twice but for the last"
     )
-    occupancy = OVERLAPPING_WAVES_PER_SIMD if wave_lanes == 64 and waves >= WAVES_WHEN_STREAMING else None
-    return Plan(CHUNK, PIECES, waves, row_lanes, col_lanes, lane_cols, occupancy, reason)
+    on_gfx = arch is not None and arch.startswith("gfx")
+    return Plan(CHUNK, PIECES, waves, row_lanes, col_lanes, lane_cols, on_gfx, reason)
