@@ -16,7 +16,7 @@ FULL = np.uint64(2**64 - 1)
 
 def stream(lines: np.ndarray, kind: int, *, low: int = 2**64 - 1, high: int = 2**64 - 1, xcd: int = 0) -> np.ndarray:
     events = np.zeros(len(lines), dtype=EVENT)
-    events["line"], events["kind"], events["xcd"], events["requests"] = lines, kind, xcd, 1
+    events["line"], events["kind"], events["xcd"] = lines, kind, xcd
     events["low"], events["high"] = np.uint64(low), np.uint64(high)
     events["order"] = np.arange(len(lines))
     return events
@@ -29,7 +29,7 @@ def run(state: CacheState, events: np.ndarray, workgroups: int = 1) -> np.ndarra
 
 
 def test_l1_and_l2_equal_the_plain_caches(device: Device) -> None:
-    state = CacheState(device, 4, 0.01, 1.0)
+    state = CacheState(device, 4, 0.01)
     lines = np.random.default_rng(3).integers(0, 1500, 6000).astype(np.uint64)
     levels = run(state, stream(lines, READ))
     sets, ways = state.l1_shape
@@ -47,7 +47,7 @@ def test_l1_and_l2_equal_the_plain_caches(device: Device) -> None:
 
 
 def test_a_set_that_fits_is_read_once(device: Device) -> None:
-    state = CacheState(device, 1, 1.0, 1.0)
+    state = CacheState(device, 1, 1.0)
     lines = np.tile(np.arange(10_000, dtype=np.uint64), 3)
     levels = run(state, stream(lines, READ))
     assert state.totals[Flow.FABRIC_READS] == state.totals[Flow.HBM_READS] == 10_000
@@ -56,7 +56,7 @@ def test_a_set_that_fits_is_read_once(device: Device) -> None:
 
 def test_a_cyclic_set_over_capacity_is_no_hit(device: Device) -> None:
     """Three times the capacity of L2, read round and round: least recently used keeps nothing."""
-    state = CacheState(device, 1, 1.0, 1.0)
+    state = CacheState(device, 1, 1.0)
     lines = np.tile(np.arange(3 * 32768, dtype=np.uint64), 2)
     run(state, stream(lines, READ))
     assert state.totals[Flow.FABRIC_READS] > 0.97 * len(lines)
@@ -64,7 +64,7 @@ def test_a_cyclic_set_over_capacity_is_no_hit(device: Device) -> None:
 
 
 def test_xcds_do_not_share_an_l2(device: Device) -> None:
-    state = CacheState(device, 1, 1.0, 1.0)
+    state = CacheState(device, 1, 1.0)
     lines = np.arange(100, dtype=np.uint64)
     run(state, stream(lines, READ))
     run(state, stream(lines, READ, xcd=1))
@@ -83,7 +83,7 @@ def test_xcds_do_not_share_an_l2(device: Device) -> None:
     ],
 )
 def test_write_back_of_masked_lines(device: Device, low: int, high: int, requests: int, size: int) -> None:
-    state = CacheState(device, 1, 1.0, 1.0)
+    state = CacheState(device, 1, 1.0)
     run(state, stream(np.arange(50, dtype=np.uint64), WRITE, low=low, high=high))
     assert state.dirty_lines_per_xcd == pytest.approx(50 / 8)
     state.drain()
@@ -94,7 +94,7 @@ def test_write_back_of_masked_lines(device: Device, low: int, high: int, request
 
 
 def test_bytes_of_one_line_gather_in_l2(device: Device) -> None:
-    state = CacheState(device, 1, 1.0, 1.0)
+    state = CacheState(device, 1, 1.0)
     events = np.concatenate([stream(np.array([7], np.uint64), WRITE, low=1 << byte, high=0) for byte in range(64)])
     run(state, events)
     state.drain()
@@ -103,7 +103,7 @@ def test_bytes_of_one_line_gather_in_l2(device: Device) -> None:
 
 
 def test_reading_what_was_written_needs_no_fetch(device: Device) -> None:
-    state = CacheState(device, 1, 1.0, 1.0)
+    state = CacheState(device, 1, 1.0)
     line = np.array([9], np.uint64)
     run(state, stream(line, WRITE, low=0xFF, high=0))
     run(state, stream(line, READ, low=0x0F, high=0))
@@ -113,7 +113,7 @@ def test_reading_what_was_written_needs_no_fetch(device: Device) -> None:
 
 
 def test_atomics_pass_by_the_l2(device: Device) -> None:
-    state = CacheState(device, 1, 1.0, 1.0)
+    state = CacheState(device, 1, 1.0)
     levels = run(state, stream(np.zeros(10, np.uint64), ATOMIC))
     assert levels[Level.L2_HITS] == 0
     assert state.totals[Flow.HBM_READS] == 1
@@ -125,7 +125,7 @@ def test_channel_imbalance_sees_a_power_of_two_stride(device: Device, stride_lin
     """Strides of 256 bytes use the channels in turn; of 32,768 and of 8,192 bytes one; of 1,024 bytes four."""
     load = ChannelLoad(device)
     lines = np.arange(8192) * stride_lines
-    np.add.at(load.counts, (0, np.arange(8192) // 64, lines // load.lines_per_interleave % 16), 1)
+    np.add.at(load.counts, (0, np.arange(8192) // 64, (lines >> load.interleave_shift) % 16), 1)
     load.close()
     assert load.total == 8192
     assert load.imbalance == pytest.approx(factor)

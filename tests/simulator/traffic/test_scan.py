@@ -13,7 +13,7 @@ from wavecast.simulator.traffic import reference
 from wavecast.simulator.traffic.caches import EVENT, READ
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import COUNTS, Count
-from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace
+from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, words_of
 from wavecast.simulator.traffic.shapes import empty_shapes
 from wavecast.simulator.traffic.tables import InstructionTables, instruction_tables
 
@@ -60,7 +60,8 @@ def scanned(records: np.ndarray, tables: InstructionTables, shapes: int) -> tupl
     events, cursor = np.zeros(200_000, dtype=EVENT), start_of_trace()
     channels = np.zeros((XCDS, STEPS, CHANNELS), dtype=np.int64)
     taken = scan(
-        *(records[name] for name in ("instruction", "wave", "workgroup", "exec", "address")),
+        *(records[name] for name in ("instruction", "wave", "workgroup", "exec")),
+        words_of(records),
         tables.columns,
         tables.phase_of_lane,
         empty_shapes(shapes),
@@ -69,18 +70,20 @@ def scanned(records: np.ndarray, tables: InstructionTables, shapes: int) -> tupl
         events,
         np.zeros(1000, dtype=np.int64),
         channels,
-        2,
+        1,
         cursor,
         1000,
+        1,
     )
     assert taken == len(records)
     return counts, events[: cursor[Cursor.EVENTS]], channels
 
 
-def plainly(records: np.ndarray, tables: InstructionTables) -> tuple[np.ndarray, list[tuple[int, ...]]]:
-    """Counters, and (line, bytes, requests, order, instruction, workgroup) of every event."""
+def plainly(records: np.ndarray, tables: InstructionTables) -> tuple[np.ndarray, list[tuple[int, ...]], np.ndarray]:
+    """Counters, (line, bytes, order, instruction, workgroup) of every event, and channel loads."""
     counts = np.zeros((len(OPCODES), COUNTS), dtype=np.int64)
     events: list[tuple[int, ...]] = []
+    load = np.zeros((XCDS, STEPS, CHANNELS), dtype=np.int64)
     order: Counter[tuple[int, int]] = Counter()
     for record in records:
         index, mask, address = int(record["instruction"]), int(record["exec"]), record["address"].tolist()
@@ -115,10 +118,10 @@ def plainly(records: np.ndarray, tables: InstructionTables) -> tuple[np.ndarray,
         count[Count.PARTIAL] += 0 if is_read else partial
         stream = int(record["workgroup"]), int(record["wave"])
         for line, places in touched.items():
-            weight = 1 if is_read else by_line[line]
-            events.append((line, sum(1 << byte for byte in places), weight, order[stream], index, stream[0]))
+            events.append((line, sum(1 << byte for byte in places), order[stream], index, stream[0]))
+            load[stream[0] % XCDS, order[stream], line // 2 % CHANNELS] += 1 if is_read else by_line[line]
         order[stream] += 1
-    return counts, events
+    return counts, events, load
 
 
 @pytest.mark.parametrize("shapes", [1, 16, 2048])
@@ -128,13 +131,12 @@ def test_remembered_shapes_equal_those_worked_out(
     tables = instruction_tables(kernel_of(OPCODES, lds_bytes=65536))
     records = trace(record_of, 600)
     counts, events, channels = scanned(records, tables, shapes)
-    wanted_counts, wanted_events = plainly(records, tables)
+    wanted_counts, wanted_events, wanted_load = plainly(records, tables)
     assert (counts == wanted_counts).all()
     found = [
         (
             int(event["line"]),
             int(event["low"]) | int(event["high"]) << 64,
-            int(event["requests"]),
             int(event["order"]),
             int(event["instruction"]),
             int(event["slot"]),
@@ -143,10 +145,7 @@ def test_remembered_shapes_equal_those_worked_out(
     ]
     assert found == wanted_events
     assert (events["xcd"] == events["slot"] % XCDS).all()
-    load = np.zeros_like(channels)
-    for line, _, requests, order, _, workgroup in wanted_events:
-        load[workgroup % XCDS, order, line // 2 % CHANNELS] += requests
-    assert (channels == load).all()
+    assert (channels == wanted_load).all()
     assert (events["kind"][events["instruction"] == 0] == READ).all()
 
 
@@ -161,9 +160,10 @@ def test_a_trace_in_pieces_is_taken_as_a_whole(
     while done < len(records):
         part = records[done:]
         done += scan(
-            *(part[name] for name in ("instruction", "wave", "workgroup", "exec", "address")),
+            *(part[name] for name in ("instruction", "wave", "workgroup", "exec")),
+            words_of(part),
             *(tables.columns, tables.phase_of_lane, shapes, counts, np.zeros(1, np.int64), events, clusters),
-            *(np.zeros((XCDS, STEPS, CHANNELS), np.int64), 2, cursor, 27 if done < 27 else 100),
+            *(np.zeros((XCDS, STEPS, CHANNELS), np.int64), 1, cursor, 27 if done < 27 else 100, 1),
         )
         stops.append((done, int(cursor[Cursor.EVENTS]), int(cursor[Cursor.SLOT])))
         cursor[Cursor.EVENTS], cursor[Cursor.SLOT] = 0, -1

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+import numpy as np
 
 from wavecast.simulator.compile.code_object import CodeObject
 from wavecast.simulator.devices import Device
@@ -17,7 +20,14 @@ from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import TimePrediction, predict_time
-from wavecast.simulator.traffic import BufferRange, Traffic, TrafficObserver, choose_workgroups
+from wavecast.simulator.traffic import (
+    BufferRange,
+    Traffic,
+    TrafficObserver,
+    choose_workgroups,
+    pilot_workgroups,
+    work_of,
+)
 
 # Kernels kept parsed and translated: more than any experiment launches.
 _KERNELS = 256
@@ -71,19 +81,38 @@ def simulate_launch(
         )
     kernel = parsed_kernel(code_object)
     total = grid[0] * grid[1] * grid[2]
-    ids = choose_workgroups(total, device).workgroups if workgroups == "sample" else None
+    is_sample = workgroups == "sample"
+    # As few as a sample may have until the pilot has run: so many stay if the pilot alone fills a batch.
+    fewest = len(choose_workgroups(total, device, work_per_workgroup=math.inf).workgroups)
     observer = TrafficObserver(
         kernel,
         device,
         total_workgroups=total,
-        executed_workgroups=None if ids is None else len(ids),
+        executed_workgroups=fewest if is_sample else total,
         buffers=[BufferRange(buffer.device, buffer.size, buffer.name) for buffer in memory.buffers],
     )
-    execution = _engine().execute(
-        kernel, grid=grid, arguments=arguments, memory=memory, workgroups=ids, observer=observer
-    )
+    run = functools.partial(_engine().execute, kernel, grid=grid, arguments=arguments, memory=memory, observer=observer)
+    pilot = pilot_workgroups(total, device) if is_sample else None
+    execution = run(workgroups=pilot)
+    if pilot is not None and len(pilot) < total:
+        work = work_of(observer.line_accesses, int(execution.executed.sum())) / len(pilot)
+        sample = choose_workgroups(total, device, work_per_workgroup=work)
+        observer.expect(len(sample.workgroups))
+        # The sample begins with the pilot, which has run.
+        execution = _joined(execution, run(workgroups=sample.workgroups[len(pilot) :]))
     traffic = observer.result(execution)
     return LaunchResult(kernel, execution, traffic, predict_time(kernel, execution, traffic, device))
+
+
+def _joined(first: Execution, then: Execution) -> Execution:
+    """Two executions of one launch as one."""
+    return Execution(
+        first.kernel,
+        first.grid,
+        np.concatenate([first.workgroups, then.workgroups]),
+        first.executed + then.executed,
+        np.concatenate([first.instructions_per_workgroup, then.instructions_per_workgroup]),
+    )
 
 
 @functools.lru_cache(maxsize=_KERNELS)

@@ -6,7 +6,7 @@ from wavecast.simulator.traffic.footprint import BufferRange
 from wavecast.simulator.traffic.memory_access import AccessKind, MemoryAccess, classify
 from wavecast.simulator.traffic.observer import TrafficObserver
 from wavecast.simulator.traffic.residency import Limiter, Residency, residency
-from wavecast.simulator.traffic.sampling import Sample, choose_workgroups, sampling_error
+from wavecast.simulator.traffic.sampling import Sample, choose_workgroups, pilot_workgroups, sampling_error, work_of
 from wavecast.simulator.traffic.traffic import InstructionTraffic, Traffic
 
 __all__ = [
@@ -21,6 +21,8 @@ __all__ = [
     "TrafficObserver",
     "choose_workgroups",
     "classify",
+    "pilot_workgroups",
     "residency",
     "sampling_error",
+    "work_of",
 ]

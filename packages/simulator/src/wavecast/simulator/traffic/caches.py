@@ -5,8 +5,9 @@
   What leaves is written in requests of 64 bytes, or of 32 bytes for each touched half of a segment.
 * Memory-side cache: behind every L2. Atomics go there directly.
 
-Set numbers are hashed from the line number, since the real maps are not published. When only a part of the co-resident
-workgroups runs, the L2 keeps that part of its sets, and the memory-side cache the executed part of the grid.
+Set numbers are hashed from the line number, since the real maps are not published. When only a part of the grid runs,
+L2 and memory-side cache keep that part of their sets. When only one line in ``stride`` is followed, they keep one set
+in ``stride``, and whoever reads the totals multiplies: caches treat all lines alike. L1 is too small for that.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ EVENT = np.dtype(
         ("slot", np.int32),  # workgroup in the batch
         ("xcd", np.int16),
         ("kind", np.int8),
-        ("requests", np.int8),
     ]
 )
 
@@ -43,12 +43,14 @@ class Level(IntEnum):
     """Columns of what the simulation counts for every static instruction."""
 
     L1_HITS = 0
-    L2_REQUESTS = 1
+    L2_REQUESTS = 1  # of reads; those of writes and atomics do not depend on the caches
     L2_HITS = 2
     MALL_HITS = 3
 
 
 LEVELS = len(Level)
+# Columns to which only the lines that are followed add.
+BEYOND_L1 = (Level.L2_HITS, Level.MALL_HITS)
 
 
 class Flow(IntEnum):
@@ -68,14 +70,14 @@ class CacheState:
     Args:
         device: Sizes.
         workgroups_per_cu: Workgroups that share an L1.
-        resident_fraction: Part of the co-resident workgroups that runs: scales the L2.
-        grid_fraction: Part of the grid that runs: scales the memory-side cache.
+        fraction: Part of the grid that runs: scales L2 and memory-side cache.
+        stride: One line in so many is followed beyond L1.
     """
 
     device: Device
     workgroups_per_cu: int
-    resident_fraction: float
-    grid_fraction: float
+    fraction: float
+    stride: int = 1
     l2_tags: np.ndarray = field(init=False)
     l2_used: np.ndarray = field(init=False)
     l2_masks: np.ndarray = field(init=False)
@@ -88,12 +90,12 @@ class CacheState:
 
     def __post_init__(self) -> None:
         line, xcds = self.device.l2.line_bytes, self.device.compute.num_xcd
-        sets = _scaled_sets(self.device.l2.bytes_per_xcd, line, self.device.l2.ways, self.resident_fraction)
+        sets = _scaled_sets(self.device.l2.bytes_per_xcd, line, self.device.l2.ways, self.fraction / self.stride)
         self.l2_tags = np.full((xcds, sets, self.device.l2.ways), _EMPTY, dtype=np.uint64)
         self.l2_used = np.zeros(self.l2_tags.shape, dtype=np.int64)
         self.l2_masks = np.zeros((*self.l2_tags.shape, 2), dtype=np.uint64)
         self.l2_filled = np.zeros(self.l2_tags.shape, dtype=np.bool_)
-        sets = _scaled_sets(self.device.mall.bytes, line, _WAYS, self.grid_fraction)
+        sets = _scaled_sets(self.device.mall.bytes, line, _WAYS, self.fraction / self.stride)
         self.mall_tags = np.full((1, sets, _WAYS), _EMPTY, dtype=np.uint64)
         self.mall_used = np.zeros(self.mall_tags.shape, dtype=np.int64)
         self.mall_dirty = np.zeros(self.mall_tags.shape, dtype=np.uint8)
@@ -109,10 +111,10 @@ class CacheState:
 
     @property
     def dirty_lines_per_xcd(self) -> float:
-        """Dirty lines in an L2 now, scaled back to all co-resident workgroups and bounded by its capacity."""
+        """Dirty lines in an L2 now, scaled back to all workgroups and lines and bounded by its capacity."""
         dirty = np.count_nonzero(self.l2_masks.any(axis=-1)) / self.l2_tags.shape[0]
         capacity = self.device.l2.bytes_per_xcd / self.device.l2.line_bytes
-        return float(min(dirty / self.resident_fraction, capacity))
+        return float(min(dirty * self.stride / self.fraction, capacity))
 
     def run(self, events: np.ndarray, workgroups: int, levels: np.ndarray) -> None:
         """Send a batch through the caches, all its workgroups side by side.
@@ -120,7 +122,7 @@ class CacheState:
         Args:
             events: ``EVENT`` records of the batch in the order of execution.
             workgroups: Number of workgroups in it.
-            levels: int64 (instructions, LEVELS), added to.
+            levels: int64 (instructions, LEVELS), added to; beyond L1, what the lines that are followed add.
         """
         sets, ways = self.l1_shape
         l1_tags = np.full((workgroups, sets, ways), _EMPTY, dtype=np.uint64)
@@ -139,6 +141,7 @@ class CacheState:
             levels,
             self.totals,
             self.clock,
+            self.stride,
         )
 
     def drain(self) -> None:
@@ -148,6 +151,27 @@ class CacheState:
 
 def _scaled_sets(capacity: int, line: int, ways: int, fraction: float) -> int:
     return max(1, round(capacity / line / ways * min(1.0, fraction)))
+
+
+@njit(cache=True)
+def is_followed(line: Any, stride: Any) -> Any:
+    """Whether a line is the one of its ``stride`` neighbours that goes through the caches for all of them.
+
+    Of each two neighbours one is chosen, of each two chosen ones again one, and so on: a contiguous range is
+    represented evenly, and what a larger stride follows, a smaller one follows too. Which of the two looks random, so
+    that no regular pattern falls in step with it.
+
+    Args:
+        line: uint64.
+        stride: A power of two.
+    """
+    pairs = np.uint64(stride)
+    while pairs > np.uint64(1):
+        if (_mixed(line >> np.uint64(1)) ^ line) & np.uint64(1):
+            return False
+        line >>= np.uint64(1)
+        pairs >>= np.uint64(1)
+    return True
 
 
 @njit(cache=True)
@@ -166,16 +190,20 @@ def in_step(order: np.ndarray) -> np.ndarray:
 
 
 @njit(cache=True)
-def set_of(line: Any, sets: Any) -> Any:
-    """Set of a line: the 64-bit finaliser of SplitMix, whose every output bit depends on every input bit.
+def _mixed(word: Any) -> Any:
+    """The 64-bit finaliser of SplitMix, whose every output bit depends on every input bit.
 
     A single multiplication does not do: rows of a matrix would crowd into a third of the sets.
     """
-    line = (line ^ (line >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    line = (line ^ (line >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    hashed = line ^ (line >> np.uint64(31))
-    # A multiplication maps it onto the sets as evenly as a remainder does, and takes a fraction of its time.
-    return int(((hashed >> np.uint64(32)) * np.uint64(sets)) >> np.uint64(32))
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@njit(cache=True)
+def set_of(line: Any, sets: Any) -> Any:
+    """Set of a line: a multiplication maps its hash onto the sets as evenly as a remainder does, and faster."""
+    return int(((_mixed(line) >> np.uint64(32)) * np.uint64(sets)) >> np.uint64(32))
 
 
 @njit(cache=True)
@@ -277,6 +305,7 @@ def _run(
     levels: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
+    stride: Any,
 ) -> Any:
     now = clock[0]
     for position in order:
@@ -291,7 +320,9 @@ def _run(
                 levels[instruction, Level.L1_HITS] += 1
                 continue
             tags[way] = line
-        levels[instruction, Level.L2_REQUESTS] += event["requests"]
+            levels[instruction, Level.L2_REQUESTS] += 1
+        if not is_followed(line, stride):
+            continue
         if kind == ATOMIC:
             hit = _touch_mall(
                 mall_tags, mall_used, mall_dirty, line, _sectors(event["low"], event["high"]), totals, now

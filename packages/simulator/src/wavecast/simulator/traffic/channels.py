@@ -37,9 +37,9 @@ class ChannelLoad:
         self.counts = np.zeros(shape, dtype=np.int64)
 
     @property
-    def lines_per_interleave(self) -> int:
-        """Lines that go to one channel before the next has its turn."""
-        return self.device.l2.interleave_bytes // self.device.l2.line_bytes
+    def interleave_shift(self) -> int:
+        """Binary logarithm of the lines that go to one channel before the next has its turn."""
+        return (self.device.l2.interleave_bytes // self.device.l2.line_bytes).bit_length() - 1
 
     @property
     def imbalance(self) -> float:

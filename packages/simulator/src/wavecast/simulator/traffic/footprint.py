@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from wavecast.simulator.traffic.caches import is_followed
+
 
 @dataclass(frozen=True, slots=True)
 class BufferRange:
@@ -33,7 +35,8 @@ LINE = np.dtype(
         ("cluster", np.int32),  # cluster of workgroups that touched it first, plus one; 0 marks a free entry
         ("shared", np.bool_),  # whether another cluster touched it too
         ("xcds", np.uint16),  # a bit for every XCD that touched it
-    ]
+    ],
+    align=True,
 )
 _CHUNK = 1 << 16
 
@@ -45,13 +48,14 @@ class UniqueLines:
     _table: np.ndarray = field(default_factory=lambda: np.zeros(1 << 18, dtype=LINE))
     _count: int = 0
 
-    def add(self, events: np.ndarray, kinds: tuple[int, ...], *, clusters: np.ndarray) -> None:
+    def add(self, events: np.ndarray, kinds: tuple[int, ...], *, clusters: np.ndarray, stride: int = 1) -> None:
         """Add the accesses of a batch that are of the given kinds.
 
         Args:
             events: ``EVENT`` records.
             kinds: First and last kind to take.
             clusters: int64, cluster of each workgroup slot.
+            stride: One line in so many is taken, see ``is_followed``.
         """
         for start in range(0, len(events), _CHUNK):
             if 2 * (self._count + _CHUNK) > len(self._table):
@@ -59,14 +63,20 @@ class UniqueLines:
                 _rehash(self._table, grown)
                 self._table = grown
             part = events[start : start + _CHUNK]
-            self._count += _insert(self._table, part, kinds[0], kinds[-1], clusters)
+            self._count += _insert(self._table, part, kinds[0], kinds[-1], clusters, stride)
 
-    def merged(self) -> Footprint:
-        """Every line once, ascending."""
+    def merged(self, stride: int = 1) -> Footprint:
+        """Every line once, ascending.
+
+        Args:
+            stride: The one that lines were added with.
+        """
         found = self._table[self._table["cluster"] > 0]
         found = found[np.argsort(found["line"])]
         touched = np.bitwise_count(found["low"]).astype(np.int64) + np.bitwise_count(found["high"])
-        return Footprint(found["line"], touched, found["shared"], np.bitwise_count(found["xcds"]).astype(np.int64))
+        return Footprint(
+            found["line"], touched, found["shared"], np.bitwise_count(found["xcds"]).astype(np.int64), stride
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +88,18 @@ class Footprint:
         touched_bytes: int64, bytes touched in each line.
         shared: bool, whether workgroups of several clusters touched it.
         xcds: int64, XCDs that touched it.
+        stride: Lines that each of them stands for.
     """
 
     lines: np.ndarray
     touched_bytes: np.ndarray
     shared: np.ndarray
     xcds: np.ndarray
+    stride: int = 1
+
+    def total(self, values: np.ndarray | None = None) -> int:
+        """The sum over the workgroups that ran; None counts the lines."""
+        return self.stride * (len(self.lines) if values is None else int(values.sum()))
 
     def scaled(self, scale: float, values: np.ndarray | None = None) -> float:
         """The sum over the whole grid.
@@ -95,13 +111,15 @@ class Footprint:
             scale: Workgroups of the grid over those that ran.
             values: What to sum per line; None counts the lines.
         """
-        if values is None:
-            values = np.ones(len(self.lines), dtype=np.int64)
-        return float(values[~self.shared].sum() * scale + values[self.shared].sum())
+        shared = self.total(self.shared if values is None else values[self.shared])
+        return (self.total(values) - shared) * scale + shared
 
-    def where(self, chosen: np.ndarray) -> Footprint:
-        """The lines that a bool array chooses."""
-        return Footprint(self.lines[chosen], self.touched_bytes[chosen], self.shared[chosen], self.xcds[chosen])
+    def part(self, first: int, last: int) -> Footprint:
+        """The lines at some positions."""
+        chosen = slice(first, last)
+        return Footprint(
+            self.lines[chosen], self.touched_bytes[chosen], self.shared[chosen], self.xcds[chosen], self.stride
+        )
 
 
 def capped_bytes(footprint: Footprint, scale: float, buffers: Sequence[BufferRange], *, line_bytes: int) -> float:
@@ -143,14 +161,20 @@ def capped_lines(
 def _by_buffer(
     footprint: Footprint, buffers: Sequence[BufferRange], line_bytes: int
 ) -> Iterator[tuple[BufferRange | None, Footprint]]:
-    """The lines of each buffer, and last, with None, those of no buffer."""
-    left = np.ones(len(footprint.lines), dtype=np.bool_)
-    for buffer in buffers:
+    """The lines of each buffer, and last, with None, those between buffers."""
+    done, rest = 0, []
+    for buffer in sorted(buffers, key=lambda buffer: buffer.address):
         first = buffer.address // line_bytes
-        inside = left & (footprint.lines >= first) & (footprint.lines < first + _line_count(buffer, line_bytes))
-        yield buffer, footprint.where(inside)
-        left &= ~inside
-    yield None, footprint.where(left)
+        begin, end = np.searchsorted(
+            footprint.lines, np.array([first, first + _line_count(buffer, line_bytes)], np.uint64)
+        )
+        # Of a line that two buffers share, the first has it.
+        begin, end = max(done, int(begin)), max(done, int(end))
+        rest.append(footprint.part(done, begin))
+        yield buffer, footprint.part(begin, end)
+        done = end
+    for part in (*rest, footprint.part(done, len(footprint.lines))):
+        yield None, part
 
 
 def _line_count(buffer: BufferRange, line_bytes: int) -> int:
@@ -168,12 +192,16 @@ def _slot(table: np.ndarray, line: Any) -> Any:
 
 
 @njit(cache=True)
-def _insert(table: np.ndarray, events: np.ndarray, first_kind: Any, last_kind: Any, clusters: np.ndarray) -> Any:
+def _insert(
+    table: np.ndarray, events: np.ndarray, first_kind: Any, last_kind: Any, clusters: np.ndarray, stride: Any
+) -> Any:
     """Add events; returns the number of new lines."""
     new = 0
     for position in range(len(events)):
         event = events[position]
         if event["kind"] < first_kind or event["kind"] > last_kind:
+            continue
+        if not is_followed(event["line"], stride):
             continue
         entry = table[_slot(table, event["line"])]
         cluster = clusters[event["slot"]] + 1

@@ -9,19 +9,23 @@ import numpy as np
 from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.traffic.caches import ATOMIC, EVENT, LEVELS, READ, WRITE, CacheState
+from wavecast.simulator.traffic.caches import ATOMIC, BEYOND_L1, EVENT, LEVELS, READ, WRITE, CacheState, Level
 from wavecast.simulator.traffic.channels import ChannelLoad
-from wavecast.simulator.traffic.coalescing import COUNTS
+from wavecast.simulator.traffic.coalescing import COUNTS, Count
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines
 from wavecast.simulator.traffic.residency import residency
-from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace
+from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, thin_out, words_of
 from wavecast.simulator.traffic.shapes import empty_shapes
 from wavecast.simulator.traffic.summary import Observed, summarise
-from wavecast.simulator.traffic.tables import instruction_tables
+from wavecast.simulator.traffic.tables import Column, instruction_tables
 from wavecast.simulator.traffic.traffic import Traffic
 
 # Line accesses kept before a batch is simulated: bounds memory to about 100 MB.
 _EVENT_CAPACITY = 2_000_000
+# Line accesses that the caches are to follow, about, of the workgroups that run.
+_FOLLOWED = 1_500_000
+# Of so many lines at least one is followed.
+_LARGEST_STRIDE = 32
 
 
 class TrafficObserver:
@@ -64,20 +68,38 @@ class TrafficObserver:
         self._channels = ChannelLoad(device)
         self._window_end = self._resident
         self._atomic_lines: list[np.ndarray] = []
-        self._line_accesses = 0
+        self._stride = 1
 
     @property
     def line_accesses(self) -> int:
         """Lines touched by the wave instructions seen so far, each counted once an instruction."""
-        return self._line_accesses + int(self._cursor[Cursor.EVENTS])
+        return int(self._counts[:, Count.LINES].sum())
 
     def expect(self, executed_workgroups: int) -> None:
-        """Correct how many workgroups will run, as soon as it is known; caches are sized when the first batch is full.
+        """Say how many workgroups will run, once some have: decides how large the caches are and what they follow.
+
+        Without effect on what was simulated before, which is nothing unless a batch was full.
 
         Args:
             executed_workgroups: With those that have run.
         """
         self._executed = executed_workgroups
+        seen = int(self._cursor[Cursor.SLOT]) + 1
+        accesses = self.line_accesses * executed_workgroups / max(1, seen)
+        while self._caches is None and self._stride < _LARGEST_STRIDE and accesses > self._stride * _FOLLOWED:
+            self._follow_fewer()
+
+    def _follow_fewer(self) -> None:
+        self._stride *= 2
+        self._cursor[Cursor.EVENTS] = thin_out(self._events[: self._cursor[Cursor.EVENTS]], self._stride)
+
+    def _make_room(self) -> None:
+        """Empty a full batch, or follow fewer lines if caches are not sized yet and that frees a good part of it."""
+        if self._caches is None and self._stride < _LARGEST_STRIDE:
+            self._follow_fewer()
+            if self._cursor[Cursor.EVENTS] < 3 * len(self._events) // 4:
+                return
+        self._simulate()
 
     def consume(self, records: np.ndarray) -> None:
         """Take records of dtype ``RECORD``, in the order of execution."""
@@ -89,7 +111,7 @@ class TrafficObserver:
                 part["wave"],
                 part["workgroup"],
                 part["exec"],
-                part["address"],
+                words_of(part),
                 self._tables.columns,
                 self._tables.phase_of_lane,
                 self._shapes,
@@ -98,17 +120,20 @@ class TrafficObserver:
                 self._events,
                 self._clusters,
                 self._channels.counts,
-                self._channels.lines_per_interleave,
+                self._channels.interleave_shift,
                 self._cursor,
                 self._window_end,
+                self._stride,
             )
             if done == len(records):
                 return
-            self._simulate()
             workgroup = int(records["workgroup"][done])
             if workgroup >= self._window_end:
+                self._simulate()
                 self._channels.close()
                 self._window_end = workgroup + self._resident
+            else:
+                self._make_room()
 
     def _simulate(self) -> None:
         """Send the collected batch through the caches and forget it."""
@@ -116,12 +141,11 @@ class TrafficObserver:
         if len(events):
             workgroups = int(self._cursor[Cursor.SLOT]) + 1
             self._cache_state().run(events, workgroups, self._levels)
-            self._reads.add(events, (READ,), clusters=self._clusters)
-            self._writes.add(events, (WRITE, ATOMIC), clusters=self._clusters)
+            self._reads.add(events, (READ,), clusters=self._clusters, stride=self._stride)
+            self._writes.add(events, (WRITE, ATOMIC), clusters=self._clusters, stride=self._stride)
             atomics = events["line"][events["kind"] == ATOMIC]
             if len(atomics):
                 self._atomic_lines.append(np.array(atomics))
-        self._line_accesses += len(events)
         self._cursor[Cursor.EVENTS], self._cursor[Cursor.SLOT] = 0, -1
 
     def _cache_state(self) -> CacheState:
@@ -130,8 +154,19 @@ class TrafficObserver:
             # Fewer workgroups than fit share a compute unit if the grid does not fill the device.
             filling = -(-self._total // self._device.compute.num_cu)
             sharing = max(1, min(self._residency.workgroups_per_cu, filling))
-            self._caches = CacheState(self._device, sharing, fraction, fraction)
+            self._caches = CacheState(self._device, sharing, fraction, self._stride)
         return self._caches
+
+    def _levels_of_all_lines(self) -> np.ndarray:
+        levels = np.array(self._levels)
+        levels[:, BEYOND_L1] *= self._stride
+        kind, requests = self._tables.columns[:, Column.EVENT_KIND], self._counts[:, Count.REQUESTS]
+        levels[kind != READ, Level.L2_REQUESTS] = requests[kind != READ]
+        # The lines that are followed may have hit more often than the others.
+        reached = levels[:, Level.L2_REQUESTS]
+        levels[:, Level.L2_HITS] = np.minimum(levels[:, Level.L2_HITS], reached)
+        levels[:, Level.MALL_HITS] = np.minimum(levels[:, Level.MALL_HITS], reached - levels[:, Level.L2_HITS])
+        return levels
 
     def result(self, execution: Execution) -> Traffic:
         """The traffic of the launch; call it once, after the engine has returned.
@@ -146,10 +181,10 @@ class TrafficObserver:
         caches.drain()
         observed = Observed(
             counts=self._counts,
-            levels=self._levels,
-            totals=caches.totals,
-            reads=self._reads.merged(),
-            writes=self._writes.merged(),
+            levels=self._levels_of_all_lines(),
+            totals=caches.totals * self._stride,
+            reads=self._reads.merged(self._stride),
+            writes=self._writes.merged(self._stride),
             atomic_lines=np.concatenate(self._atomic_lines) if self._atomic_lines else np.zeros(0, dtype=np.uint64),
             dirty_lines_per_xcd=dirty,
             channel_imbalance=self._channels.imbalance,

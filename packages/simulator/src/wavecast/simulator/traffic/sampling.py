@@ -8,9 +8,16 @@ import numpy as np
 
 from wavecast.simulator.devices import Device
 
-_WORKGROUPS_PER_XCD = 4
+# Workgroups of a cluster for each XCD, at most: those that follow one another on an XCD share its L2.
+_ROUNDS = 4
 _CLUSTERS = 16
+# The variance between clusters is not known from fewer.
+_FEWEST_CLUSTERS = 4
 _GOLDEN_RATIO = 0.6180339887498949
+# Work that a sample is sized to, in wave instructions: about a second of the host.
+_WORK = 5e7
+# Of a line that a wave instruction touches, beside the instruction's own.
+_WORK_PER_LINE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +44,74 @@ class Sample:
         return len(self.workgroups) == self.total_workgroups
 
 
-def choose_workgroups(total_workgroups: int, device: Device, *, clusters: int = _CLUSTERS) -> Sample:
-    """A stratified sample of clusters of consecutive workgroups.
-
-    Ids go round-robin over the XCDs, and workgroups that share cache lines have neighbouring ids: they are taken
-    together, four for every XCD. The grid is cut into strata of equal size, and each gives one cluster. Where in the
-    stratum follows the golden ratio: equal distances would fall in step with the powers of two that grids and address
-    maps are made of. A grid that is not much larger than the sample is taken whole.
+def pilot_workgroups(total_workgroups: int, device: Device) -> np.ndarray:
+    """The workgroups to run first, to learn how much work one is: every sample of the grid begins with them.
 
     Args:
         total_workgroups: Size of the grid, at least 1.
         device: Tells the number of XCDs.
-        clusters: Number of clusters, at least 2.
+
+    Returns:
+        int64 linear ids, one for each XCD; the whole grid if no sample of it would be much smaller.
+    """
+    xcds = device.compute.num_xcd
+    if total_workgroups <= 2 * _FEWEST_CLUSTERS * xcds:
+        return np.arange(total_workgroups, dtype=np.int64)
+    return _first_of_all(total_workgroups, xcds) + np.arange(xcds, dtype=np.int64)
+
+
+def choose_workgroups(total_workgroups: int, device: Device, *, work_per_workgroup: float = 0.0) -> Sample:
+    """A stratified sample of clusters of consecutive workgroups.
+
+    Ids go round-robin over the XCDs, and workgroups that share cache lines have neighbouring ids: they are taken
+    together, up to four for every XCD. The grid is cut into up to 16 strata of equal size, and each gives one cluster.
+    Where in the stratum follows the golden ratio: equal distances would fall in step with the powers of two that grids
+    and address maps are made of. If workgroups are long, the sample has fewer clusters, at last smaller ones. A grid
+    that is not much larger than the sample is taken whole.
+
+    Args:
+        total_workgroups: Size of the grid, at least 1.
+        device: Tells the number of XCDs.
+        work_per_workgroup: See ``work_of``; 0 for as large a sample as is ever taken.
 
     Raises:
-        ValueError: if either count is too small.
+        ValueError: if there is no workgroup.
     """
-    if total_workgroups < 1 or clusters < 2:
-        raise ValueError(f"{total_workgroups} workgroups in {clusters} clusters; wanted at least 1 and 2")
-    size = device.compute.num_xcd * _WORKGROUPS_PER_XCD
+    if total_workgroups < 1:
+        raise ValueError(f"{total_workgroups} workgroups to choose from; wanted at least 1")
+    xcds = device.compute.num_xcd
+    affordable = min(total_workgroups, _WORK / work_per_workgroup if work_per_workgroup else total_workgroups)
+    clusters = int(np.clip(affordable // (xcds * _ROUNDS), _FEWEST_CLUSTERS, _CLUSTERS))
+    size = xcds * int(np.clip(affordable // (xcds * clusters), 1, _ROUNDS))
     if total_workgroups <= 2 * clusters * size:
         return Sample(np.arange(total_workgroups, dtype=np.int64), np.zeros(1, dtype=np.int64), total_workgroups)
     stratum = total_workgroups / clusters
     places = (np.arange(clusters) * _GOLDEN_RATIO + 0.5) % 1.0
     first_ids = np.round(np.arange(clusters) * stratum + places * (stratum - size)).astype(np.int64)
     # Clusters start at XCD 0, so that each XCD runs the same number of consecutive rounds.
-    first_ids -= first_ids % device.compute.num_xcd
+    first_ids -= first_ids % xcds
+    first_ids[0] = _first_of_all(total_workgroups, xcds)
     ids = (first_ids[:, None] + np.arange(size, dtype=np.int64)).ravel()
     return Sample(ids, np.arange(clusters, dtype=np.int64) * size, total_workgroups)
+
+
+def work_of(line_accesses: int, instructions: int) -> float:
+    """Work of executed workgroups, as ``choose_workgroups`` weighs it.
+
+    Args:
+        line_accesses: Lines touched by wave instructions.
+        instructions: Wave instructions.
+    """
+    return instructions + _WORK_PER_LINE * line_accesses
+
+
+def _first_of_all(total_workgroups: int, xcds: int) -> int:
+    """Where the first cluster begins, however many there are: mid-stratum of the most, or 0 if all may run."""
+    largest = _CLUSTERS * _ROUNDS * xcds
+    if total_workgroups <= 2 * largest:
+        return 0
+    first = round(0.5 * (total_workgroups - largest) / _CLUSTERS)
+    return first - first % xcds
 
 
 def sampling_error(per_workgroup: np.ndarray, workgroups: np.ndarray, total_workgroups: int) -> float:

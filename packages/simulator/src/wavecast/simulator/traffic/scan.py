@@ -8,11 +8,24 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from wavecast.simulator.traffic.caches import READ
+from wavecast.simulator.execute.trace import RECORD
+from wavecast.simulator.traffic.caches import READ, WRITE, is_followed
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count
-from wavecast.simulator.traffic.shapes import Fact, Shapes, add_counts, bits_of, first_active, shape_of
-from wavecast.simulator.traffic.tables import GLOBAL, UNTRACED, Column
+from wavecast.simulator.traffic.shapes import (
+    Fact,
+    Shapes,
+    add_counts,
+    bits_of,
+    describe,
+    first_active,
+    is_known,
+    row_of,
+)
+from wavecast.simulator.traffic.tables import GLOBAL, LDS, UNTRACED, Column
+
+# Words of a record before the addresses, which are its last ones.
+FIRST_ADDRESS = RECORD.fields["address"][1] // 8
 
 
 class Cursor(IntEnum):
@@ -37,7 +50,7 @@ def scan(
     waves: np.ndarray,
     workgroups: np.ndarray,
     masks: np.ndarray,
-    addresses: np.ndarray,
+    words: np.ndarray,
     columns: np.ndarray,
     phase_of_lane: np.ndarray,
     shapes: Shapes,
@@ -46,18 +59,20 @@ def scan(
     events: np.ndarray,
     clusters: np.ndarray,
     channels: np.ndarray,
-    lines_per_interleave: Any,
+    interleave_shift: Any,
     cursor: np.ndarray,
     window_end: Any,
+    stride: Any,
 ) -> Any:
     """Count records and append their line accesses to the batch.
 
     Args:
-        instructions: Static instruction of each record; the next four are the other fields of ``RECORD``.
-        waves: int32.
-        workgroups: int64.
-        masks: uint64.
-        addresses: uint64 (records, 64).
+        instructions: int32, field of ``RECORD``.
+        waves: int32, field of ``RECORD``.
+        workgroups: int64, field of ``RECORD``.
+        masks: uint64, field of ``RECORD``.
+        words: uint64 (records, words of a record), the same records; contiguous, so that the compiler can work on
+            several addresses at once.
         columns: int64, of ``InstructionTables``.
         phase_of_lane: int64, of ``InstructionTables``.
         shapes: Remembered shapes.
@@ -66,14 +81,17 @@ def scan(
         events: ``EVENT``, filled.
         clusters: int64, filled with the cluster of each workgroup of the batch.
         channels: int64 (XCDs, STEPS, channels), requests, added to.
-        lines_per_interleave: Lines of one channel before the next has its turn.
+        interleave_shift: Binary logarithm of the lines of one channel before the next has its turn.
         cursor: int64, one entry a ``Cursor``.
         window_end: First workgroup that is not co-resident with those of the batch.
+        stride: Of the written lines, one in so many makes an event.
 
     Returns:
         Records taken: all, unless the batch is full or the next workgroup is beyond the window.
     """
     xcds, ways = channels.shape[0], channels.shape[2]
+    facts, execs, distance, active = shapes.facts, shapes.exec, shapes.distance, shapes.active
+    lines, touched, weights = shapes.lines, shapes.masks, shapes.weights
     used = cursor[Cursor.EVENTS]
     for record in range(len(instructions)):
         workgroup = workgroups[record]
@@ -87,38 +105,56 @@ def scan(
             order[:] = 0
         elif cursor[Cursor.SLOT] < 0:
             _join(cursor, clusters)
-        index, address, exec_mask = instructions[record], addresses[record], masks[record]
-        column, count = columns[index], counts[index]
-        count[Count.EXECUTED] += 1
-        if column[Column.SPACE] == UNTRACED:
+        index, exec_mask = instructions[record], masks[record]
+        counts[index, Count.EXECUTED] += 1
+        space, kind = columns[index, Column.SPACE], columns[index, Column.EVENT_KIND]
+        if space == UNTRACED:
             lanes = bits_of(exec_mask)
-            count[Count.LANES] += lanes
-            count[Count.BYTES] += lanes * column[Column.WIDTH] * column[Column.PIECES]
+            counts[index, Count.LANES] += lanes
+            counts[index, Count.BYTES] += lanes * columns[index, Column.WIDTH] * columns[index, Column.PIECES]
             continue
+        address = words[record, FIRST_ADDRESS:]
         base = address[first_active(exec_mask)]
-        shape = shape_of(shapes, index, exec_mask, address, base, column, phase_of_lane[index])
-        kind = column[Column.EVENT_KIND]
-        is_read = column[Column.SPACE] == GLOBAL and kind == READ
-        add_counts(count, shapes.facts[shape], column, is_read)
-        if column[Column.SPACE] != GLOBAL:
+        phase = np.int64(base & np.uint64(3 if space == LDS else 127))
+        row = row_of(index, exec_mask, phase, len(execs))
+        if not is_known(facts, execs, distance, active, row, index, exec_mask, phase, address, base):
+            describe(shapes, row, index, exec_mask, phase, address, base, columns[index], phase_of_lane[index])
+        is_read = space == GLOBAL and kind == READ
+        add_counts(counts, facts, columns, index, row, is_read)
+        if space != GLOBAL:
             continue
-        xcd, step = workgroup % xcds, order[waves[record]]
-        lines, touched, weights = shapes.lines[shape], shapes.masks[shape], shapes.weights[shape]
-        load = channels[xcd, step % STEPS]
-        for position in range(shapes.facts[shape, Fact.LINES]):
-            line = lines[position] + (base >> np.uint64(LINE_SHIFT))
-            requests = 1 if is_read else weights[position]
+        xcd, step, first_line = workgroup % xcds, order[waves[record]], base >> np.uint64(LINE_SHIFT)
+        for position in range(facts[row, Fact.LINES]):
+            line = lines[row, position] + first_line
+            channel = np.uint32(line >> np.uint64(interleave_shift)) % np.uint32(ways)
+            channels[xcd, step % STEPS, channel] += 1 if is_read else weights[row, position]
+            if kind == WRITE and not is_followed(line, stride):
+                continue
             event = events[used]
             event["line"] = line
-            event["low"], event["high"] = touched[position, 0], touched[position, 1]
+            event["low"], event["high"] = touched[row, position, 0], touched[row, position, 1]
             event["order"], event["instruction"] = step, index
-            event["slot"], event["xcd"] = cursor[Cursor.SLOT], xcd
-            event["kind"], event["requests"] = kind, requests
-            load[int(np.uint32(line // np.uint64(lines_per_interleave)) % np.uint32(ways))] += requests
+            event["slot"], event["xcd"], event["kind"] = cursor[Cursor.SLOT], xcd, kind
             used += 1
         order[waves[record]] = step + 1
     cursor[Cursor.EVENTS] = used
     return len(instructions)
+
+
+def words_of(records: np.ndarray) -> np.ndarray:
+    """Records as contiguous uint64 (records, words); a copy only if they are not laid out as the engine's."""
+    return np.ascontiguousarray(records, dtype=RECORD).view(np.uint64).reshape(len(records), -1)
+
+
+@njit(cache=True)
+def thin_out(events: np.ndarray, stride: Any) -> Any:
+    """Keep the writes of the lines that are followed, and everything else; returns the number of events left."""
+    kept = 0
+    for position in range(len(events)):
+        if events[position]["kind"] != WRITE or is_followed(events[position]["line"], stride):
+            events[kept] = events[position]
+            kept += 1
+    return kept
 
 
 @njit(cache=True)

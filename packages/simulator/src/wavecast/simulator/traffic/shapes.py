@@ -100,38 +100,84 @@ def first_active(exec_mask: Any) -> Any:
 
 
 @njit(cache=True)
-def shape_of(
-    shapes: Shapes,
+def row_of(instruction: Any, exec_mask: Any, phase: Any, rows: Any) -> Any:
+    """Where the shape of a record belongs.
+
+    Args:
+        instruction: Static instruction.
+        exec_mask: uint64.
+        phase: See ``Fact.PHASE``.
+        rows: Number of shapes, a power of two.
+    """
+    key = np.uint64(instruction * 128 + phase) ^ (exec_mask * np.uint64(0x9E3779B97F4A7C15))
+    return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (rows - 1)
+
+
+@njit(cache=True)
+def is_known(
+    facts: np.ndarray,
+    execs: np.ndarray,
+    distance: np.ndarray,
+    active: np.ndarray,
+    row: Any,
     instruction: Any,
     exec_mask: Any,
+    phase: Any,
+    address: np.ndarray,
+    base: Any,
+) -> Any:
+    """Whether a row describes a record. Takes the arrays one by one: handing over the tuple costs more than the rest.
+
+    Args:
+        facts: Of ``Shapes``, as the next three.
+        execs: uint64.
+        distance: uint64 (shapes, 64).
+        active: uint64 (shapes, 64).
+        row: From ``row_of``.
+        instruction: Static instruction.
+        exec_mask: uint64.
+        phase: See ``Fact.PHASE``.
+        address: uint64[64].
+        base: Address of the first active lane.
+    """
+    if facts[row, Fact.INSTRUCTION] != instruction + 1 or facts[row, Fact.PHASE] != phase or execs[row] != exec_mask:
+        return False
+    different = np.uint64(0)
+    if facts[row, Fact.LANES] == _LANES:
+        for lane in range(_LANES):
+            different |= (address[lane] - base) ^ distance[row, lane]
+    else:
+        for lane in range(_LANES):
+            different |= ((address[lane] - base) ^ distance[row, lane]) & active[row, lane]
+    return different == np.uint64(0)
+
+
+@njit(cache=True)
+def describe(
+    shapes: Shapes,
+    row: Any,
+    instruction: Any,
+    exec_mask: Any,
+    phase: Any,
     address: np.ndarray,
     base: Any,
     columns: np.ndarray,
     phases: np.ndarray,
 ) -> Any:
-    """Row of ``shapes`` that describes a record, worked out if it is not there.
+    """Work out the shape of a record.
 
     Args:
-        shapes: Where to look.
+        shapes: The row is filled.
+        row: From ``row_of``.
         instruction: Static instruction.
         exec_mask: uint64.
+        phase: See ``Fact.PHASE``.
         address: uint64[64].
         base: Address of the first active lane.
         columns: int64, the instruction's row of ``InstructionTables.columns``.
         phases: int64[64], its LDS phases.
     """
-    is_lds = columns[Column.SPACE] == LDS
-    phase = np.int64(base & np.uint64(3 if is_lds else 127))
-    key = np.uint64(instruction * 128 + phase) ^ (exec_mask * np.uint64(0x9E3779B97F4A7C15))
-    row = np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (len(shapes.exec) - 1)
-    facts = shapes.facts[row]
-    distance, active = shapes.distance[row], shapes.active[row]
-    if facts[Fact.INSTRUCTION] == instruction + 1 and facts[Fact.PHASE] == phase and shapes.exec[row] == exec_mask:
-        different = np.uint64(0)
-        for lane in range(_LANES):
-            different |= ((address[lane] - base) ^ distance[lane]) & active[lane]
-        if different == np.uint64(0):
-            return row
+    facts, distance, active = shapes.facts[row], shapes.distance[row], shapes.active[row]
     facts[:] = 0
     facts[Fact.INSTRUCTION], facts[Fact.PHASE] = instruction + 1, phase
     shapes.exec[row] = exec_mask
@@ -140,11 +186,10 @@ def shape_of(
         bit = (exec_mask >> np.uint64(lane)) & np.uint64(1)
         active[lane] = np.uint64(0) - bit
         facts[Fact.LANES] += np.int64(bit)
-    if is_lds:
+    if columns[Column.SPACE] == LDS:
         _describe_lds(shapes, facts, exec_mask, address, columns, phases)
     else:
         _describe_lines(shapes, row, exec_mask, address, base, columns[Column.WIDTH])
-    return row
 
 
 @njit(cache=True)
@@ -194,23 +239,28 @@ def bits_of(word: Any) -> Any:
 
 
 @njit(cache=True)
-def add_counts(count: np.ndarray, facts: np.ndarray, columns: np.ndarray, is_read: Any) -> Any:
+def add_counts(
+    counts: np.ndarray, facts: np.ndarray, columns: np.ndarray, instruction: Any, row: Any, is_read: Any
+) -> Any:
     """Add one execution of a shape to the counters of its instruction.
 
     Args:
-        count: int64, one entry a ``Count``.
-        facts: Of the shape.
-        columns: Of the instruction.
+        counts: int64 (instructions, COUNTS).
+        facts: Of ``Shapes``.
+        columns: Of ``InstructionTables``.
+        instruction: Static instruction.
+        row: Shape.
         is_read: Whether it is a load from global memory, which makes a request a line and no partial ones.
     """
-    count[Count.LANES] += facts[Fact.LANES]
-    count[Count.BYTES] += facts[Fact.LANES] * columns[Column.WIDTH] * columns[Column.PIECES]
-    count[Count.UNIQUE_BYTES] += facts[Fact.UNIQUE_BYTES]
-    count[Count.SEGMENTS] += facts[Fact.SEGMENTS]
-    count[Count.LINES] += facts[Fact.LINES]
-    count[Count.QUAD_CLK] += facts[Fact.QUAD_CLK]
-    count[Count.RUN_CLK] += facts[Fact.RUN_CLK]
-    count[Count.REQUESTS] += facts[Fact.LINES] if is_read else facts[Fact.REQUESTS]
-    count[Count.PARTIAL] += 0 if is_read else facts[Fact.PARTIAL]
-    count[Count.LDS_CLK] += facts[Fact.LDS_CLK]
-    count[Count.LDS_CONFLICT_CLK] += facts[Fact.LDS_CLK] - facts[Fact.LDS_FREE_CLK]
+    lanes, lines = facts[row, Fact.LANES], facts[row, Fact.LINES]
+    counts[instruction, Count.LANES] += lanes
+    counts[instruction, Count.BYTES] += lanes * columns[instruction, Column.WIDTH] * columns[instruction, Column.PIECES]
+    counts[instruction, Count.UNIQUE_BYTES] += facts[row, Fact.UNIQUE_BYTES]
+    counts[instruction, Count.SEGMENTS] += facts[row, Fact.SEGMENTS]
+    counts[instruction, Count.LINES] += lines
+    counts[instruction, Count.QUAD_CLK] += facts[row, Fact.QUAD_CLK]
+    counts[instruction, Count.RUN_CLK] += facts[row, Fact.RUN_CLK]
+    counts[instruction, Count.REQUESTS] += lines if is_read else facts[row, Fact.REQUESTS]
+    counts[instruction, Count.PARTIAL] += 0 if is_read else facts[row, Fact.PARTIAL]
+    counts[instruction, Count.LDS_CLK] += facts[row, Fact.LDS_CLK]
+    counts[instruction, Count.LDS_CONFLICT_CLK] += facts[row, Fact.LDS_CLK] - facts[row, Fact.LDS_FREE_CLK]

@@ -71,12 +71,10 @@ def summarise(
     xcds = device.compute.num_xcd
     fetches = capped_lines(observed.reads, scale, buffers, line_bytes=line, copies=xcds)
     fabric_lines = _scaled_misses(
-        int(observed.totals[Flow.FABRIC_READS]), int(observed.reads.xcds.sum()), scale, first_touches=fetches
+        int(observed.totals[Flow.FABRIC_READS]), observed.reads.total(observed.reads.xcds), scale, first_touches=fetches
     )
     lines = capped_lines(observed.reads, scale, buffers, line_bytes=line)
-    hbm_lines = _scaled_misses(
-        int(observed.totals[Flow.HBM_READS]), len(observed.reads.lines), scale, first_touches=lines
-    )
+    hbm_lines = _scaled_misses(int(observed.totals[Flow.HBM_READS]), observed.reads.total(), scale, first_touches=lines)
     written_lines = capped_lines(observed.writes, scale, buffers, line_bytes=line)
     read_bytes = capped_bytes(observed.reads, scale, buffers, line_bytes=line)
     write_bytes = capped_bytes(observed.writes, scale, buffers, line_bytes=line)
@@ -142,8 +140,8 @@ def _scaled_writes(observed: Observed, scale: float, *, written_lines: float) ->
     lines = observed.writes
     if not len(lines.lines) or not written:
         return 0.0
-    once = min(written, float(lines.touched_bytes.sum()))
-    return once * written_lines / len(lines.lines) + (written - once) * scale
+    once = min(written, float(lines.total(lines.touched_bytes)))
+    return once * written_lines / lines.total() + (written - once) * scale
 
 
 def _coalescing(counts: np.ndarray, reads: np.ndarray, writes: np.ndarray) -> tuple[float, float]:
