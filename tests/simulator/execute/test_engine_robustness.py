@@ -9,7 +9,13 @@ import numpy as np
 import pytest
 from small_kernels import STORE_ID, build, run
 
-from wavecast.simulator.errors import AssemblyError, InstructionBudgetError, LaunchError, MemoryFaultError
+from wavecast.simulator.errors import (
+    AssemblyError,
+    InstructionBudgetError,
+    LaunchError,
+    MemoryFaultError,
+    UnsupportedInstructionError,
+)
 from wavecast.simulator.execute import engine as engine_module
 from wavecast.simulator.execute.engine import Engine
 from wavecast.simulator.execute.memory import AddressSpace
@@ -192,3 +198,33 @@ def test_translated_kernels_are_not_kept_for_ever(engine: Engine, monkeypatch: p
     assert own.program(kernels[1]) is programs[1], "the one used last stays"
     del programs
     gc.collect()
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ("v_add_u32_e64 v1, v2, v3 quad_perm:[0,1,2,3]", "modifier quad_perm"),
+        ("v_dot4_i32_i8 v1, v2, v3, v4 op_sel_hi:[0,0,0]", "modifier op_sel_hi"),
+        ("v_mul_f32_e64 v1, v2, v3 mul:3", "KeyError 3"),
+        ("v_add_f32_sdwa v1, v2, v3 dst_sel:BYTE_7 src0_sel:DWORD src1_sel:DWORD", "KeyError 'BYTE_7'"),
+        ("v_add_u32_e32 v1, v2", "has 2 operands"),
+        ("v_add_u32_e32 s1, v2, v3", "operand 0 is 's', not a vector register"),
+        ("s_add_u32 v1, s2, s3", "operand 0 is 'v', not a scalar register"),
+        ("global_load_dword v1, s2, s[8:9]", "operand 1 is 's', not a vector register"),
+        ("buffer_load_dword v1, v2, v[4:7], 0 offen", "operand 2 is 'v', not a scalar register"),
+    ],
+)
+def test_a_form_without_semantics_names_kernel_line_and_architecture(engine: Engine, line: str, what: str) -> None:
+    kernel = build(f"\t.loc 1 3 0 ; new.py:3:0\n\t{line}")
+    with pytest.raises(UnsupportedInstructionError) as caught:
+        engine.program(kernel)
+    message = str(caught.value)
+    for part in ("kernel test (gfx942)", repr(line), "instruction 0, new.py:3", what):
+        assert part in message, message
+
+
+def test_a_function_call_says_what_to_do(engine: Engine) -> None:
+    kernel = build("\ts_getpc_b64 s[4:5]\n\ts_swappc_b64 s[30:31], s[4:5]")
+    with pytest.raises(UnsupportedInstructionError, match="s_swappc_b64") as caught:
+        engine.program(kernel)
+    assert "inlined" in caught.value.hint

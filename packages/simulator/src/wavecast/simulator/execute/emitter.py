@@ -168,10 +168,20 @@ class Emitter:
     def set_scc(self, flag: ir.Value) -> None:
         self.scalar_store(SCC, self.b.zext(flag, I32))
 
+    def _expect(self, position: int, kind: str, what: str) -> None:
+        if self.form.operands[position].kind != kind:
+            raise NotImplementedError(f"operand {position} is {self.form.operands[position].kind!r}, not a {what}")
+
+    def slot(self, position: int) -> ir.Value:
+        """Pointer to the first register of a scalar-register operand."""
+        self._expect(position, "s", "scalar register")
+        return self.at(self.scalars, self.argument(position))
+
     # ---- vector operands ----------------------------------------------------------------------------------------
 
     def row(self, position: int, offset: int = 0) -> ir.Value:
         """Pointer to the first row of a vector-register operand, ``offset`` rows further on."""
+        self._expect(position, "v", "vector register")
         return self.at(self.vectors, self.b.add(self.argument(position), I64(offset * ROW_BYTES)))
 
     def read(self, position: int, type_name: str, *, modifiers: bool = True) -> ir.Value:
@@ -189,7 +199,7 @@ class Emitter:
         if not modifiers:
             return value
         if type_name[0] in "iu" and (operand.absolute or operand.negate):
-            raise NotImplementedError(f"{self.form.opcode}: an integer source with a float modifier")
+            raise NotImplementedError("an integer source with a float modifier")
         return self.source_modifiers(value, operand)
 
     def _half(self, position: int, raw: ir.Value) -> ir.Value:
@@ -219,11 +229,10 @@ class Emitter:
         if operand.kind == "v":
             return self.load_rows(self.row(position), width)
         if operand.kind == "s":
-            single = self.b.load(self.at(self.scalars, self.argument(position)), typ=element, align=4)
-            return self.splat(single)
+            return self.splat(self.b.load(self.slot(position), typ=element, align=4))
         if operand.kind == "k":
             return self.splat(self.convert(self.argument(position), element))
-        raise NotImplementedError(f"{self.form.opcode}: operand {operand.kind!r} is not a vector source")
+        raise NotImplementedError(f"operand {position} is {operand.kind!r}, not a vector source")
 
     def load_rows(self, pointer: ir.Value, width: int = 32) -> ir.Value:
         """One row as <64 x i32>, or two as <64 x i64>."""
@@ -236,11 +245,11 @@ class Emitter:
 
     def _read_mask(self, position: int, operand: OperandForm) -> ir.Value:
         if operand.kind == "s":
-            bits = self.b.load(self.at(self.scalars, self.argument(position)), typ=I64, align=4)
+            bits = self.b.load(self.slot(position), typ=I64, align=4)
         elif operand.kind == "k":
             bits = self.argument(position)
         else:
-            raise NotImplementedError(f"{self.form.opcode}: operand {operand.kind!r} is not a lane mask")
+            raise NotImplementedError(f"operand {position} is {operand.kind!r}, not a lane mask")
         return self.b.bitcast(bits, lanes_of(I1))
 
     def write(self, position: int, type_name: str, value: ir.Value) -> None:
@@ -249,7 +258,7 @@ class Emitter:
             if dpp.write_enable(self) is not None:
                 raise NotImplementedError("a lane mask as the result of DPP that switches lanes off")
             bits = self.b.and_(self.b.bitcast(value, I64), self.exec_mask())
-            self.b.store(bits, self.at(self.scalars, self.argument(position)), align=4)
+            self.b.store(bits, self.slot(position), align=4)
             return
         value = self._output_modifiers(value)
         width = width_of(type_name)
@@ -323,20 +332,20 @@ class Emitter:
         """A scalar source: register or constant."""
         operand = self.form.operands[position]
         if operand.negate or operand.absolute or operand.sign_extend:
-            raise NotImplementedError(f"{self.form.opcode}: a scalar source with a modifier")
+            raise NotImplementedError("a scalar source with a modifier")
         element = element_of(type_name)
         width = ir.IntType(width_of(type_name))
         if operand.kind == "s":
-            raw = self.b.load(self.at(self.scalars, self.argument(position)), typ=width, align=4)
+            raw = self.b.load(self.slot(position), typ=width, align=4)
         elif operand.kind == "k":
             raw = self.convert(self.argument(position), width)
         else:
-            raise NotImplementedError(f"{self.form.opcode}: operand {operand.kind!r} is not a scalar source")
+            raise NotImplementedError(f"operand {position} is {operand.kind!r}, not a scalar source")
         return self.b.bitcast(raw, element) if element is not width else raw
 
     def write_scalar(self, position: int, value: ir.Value) -> None:
         """A scalar destination of 32 or 64 bits."""
-        self.b.store(value, self.at(self.scalars, self.argument(position)), align=4)
+        self.b.store(value, self.slot(position), align=4)
 
     # ---- control ------------------------------------------------------------------------------------------------
 

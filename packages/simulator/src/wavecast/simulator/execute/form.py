@@ -98,10 +98,16 @@ class WatchedForm(Form):
     def check_modifiers(self) -> None:
         """Refuse modifiers that say something (``op_sel:[0,0]`` does not) and that nothing asked for.
 
+        Zeros of ``op_sel_hi`` do say something: where it is not written, packed sources have ones.
+
         Raises:
             NotImplementedError: Names them.
         """
-        ignored = [name for name, value in self.modifiers if name not in self.asked and not _is_neutral(value)]
+        ignored = [
+            name
+            for name, value in self.modifiers
+            if name not in self.asked and (name == "op_sel_hi" or not _is_neutral(value))
+        ]
         if ignored:
             raise NotImplementedError(f"modifier {', '.join(ignored)} has no semantics here")
 

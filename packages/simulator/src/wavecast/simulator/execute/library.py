@@ -98,6 +98,12 @@ def emit_module(forms: Iterable[Form]) -> ir.Module:
             emitter.finish()
         except NotImplementedError as error:
             raise UnsupportedInstructionError(f"{form.opcode} ({form.encoding or 'plain'}): {error}") from None
+        except (IndexError, KeyError) as error:
+            # An entry reads the operands that its opcode has, and looks up modifiers in tables.
+            raise UnsupportedInstructionError(
+                f"{form.opcode} ({form.encoding or 'plain'}) has {len(form.operands)} operands and modifiers "
+                f"{dict(form.modifiers)}, which do not fit: {type(error).__name__} {error}"
+            ) from error
     return module
 
 

@@ -49,6 +49,7 @@ _TIMING_ONLY = frozenset(
 )
 
 
+_CALLS = frozenset({"s_swappc_b64", "s_call_b64", "s_setpc_b64", "s_getpc_b64"})
 # What fills the space behind the end of a kernel.
 _PADDING = frozenset({"s_code_end", "s_nop"})
 
@@ -108,16 +109,13 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
     """
     missing = unsupported(kernel)
     if missing:
-        raise UnsupportedInstructionError(
-            f"kernel {kernel.name} ({kernel.arch}) has instructions that cannot be executed here: {'; '.join(missing)}",
-            hint="instruction facts are still available; executing it needs an entry for the opcode in execute/ops",
-        )
+        raise _refusal(kernel, missing)
     _check_end(kernel)
     rows = VectorRows.of(kernel)
     table = np.zeros((len(kernel.instructions), Row.SIZE), dtype=np.int64)
     bounds: dict[int, Bound] = {}
     for instruction in resolved_instructions(kernel, rows.ordinary):
-        kind = _special_kind(instruction)
+        kind = _driver_kind(instruction)
         table[instruction.index, Row.ARGUMENTS + Argument.INSTRUCTION] = instruction.index
         if kind is not None:
             table[instruction.index, Row.KIND] = kind
@@ -128,7 +126,11 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
         assert entry is not None
         table[instruction.index, Row.KIND] = entry.kind
         bounds[instruction.index] = _bind(instruction, entry, kernel, rows)
-    addresses = library.addresses({bound.form for bound in bounds.values()})
+    try:
+        addresses = library.addresses({bound.form for bound in bounds.values()})
+    except UnsupportedInstructionError as error:
+        # It only knows the form; the slow way round finds every instruction that has such a form.
+        raise _refusal(kernel, unsupported_forms(kernel) or [str(error)]) from error
     for index, bound in bounds.items():
         table[index, Row.HELPER] = addresses[bound.form]
         table[index, Row.ARGUMENTS : Row.ARGUMENTS + len(bound.arguments)] = bound.arguments
@@ -139,9 +141,9 @@ def unsupported(kernel: Kernel) -> list[str]:
     """One line per opcode of the kernel that has no semantics, with the first place it stands at."""
     missing: dict[str, Instruction] = {}
     for instruction in kernel.instructions:
-        if _special_kind(instruction) is None and operation(instruction.opcode) is None:
+        if _driver_kind(instruction) is None and operation(instruction.opcode) is None:
             missing.setdefault(instruction.opcode, instruction)
-    return [f"{i.text!r} (instruction {i.index}, {i.source or 'no source line'})" for i in missing.values()]
+    return [_named(instruction) for instruction in missing.values()]
 
 
 def unsupported_forms(kernel: Kernel) -> list[str]:
@@ -151,7 +153,7 @@ def unsupported_forms(kernel: Kernel) -> list[str]:
     rows = VectorRows.of(kernel)
     for instruction in resolved_instructions(kernel, rows.ordinary):
         entry = operation(instruction.opcode)
-        if _special_kind(instruction) is not None or entry is None:
+        if _driver_kind(instruction) is not None or entry is None:
             continue
         form = _bind(instruction, entry, kernel, rows).form
         if form in seen:
@@ -160,8 +162,22 @@ def unsupported_forms(kernel: Kernel) -> list[str]:
         try:
             emit_module([form])
         except UnsupportedInstructionError as error:
-            problems.append(f"{instruction.text!r}: {error}")
+            problems.append(f"{_named(instruction)}: {error}")
     return problems
+
+
+def _named(instruction: Instruction) -> str:
+    return f"{instruction.text!r} (instruction {instruction.index}, {instruction.source or 'no source line'})"
+
+
+def _refusal(kernel: Kernel, problems: list[str]) -> UnsupportedInstructionError:
+    calls = any(instruction.opcode in _CALLS for instruction in kernel.instructions)
+    return UnsupportedInstructionError(
+        f"kernel {kernel.name} ({kernel.arch}) has instructions that cannot be executed here: {'; '.join(problems)}",
+        hint="functions must be inlined: a call goes to an address that only the linker knows (clang: always_inline)"
+        if calls
+        else "instruction facts are still available; executing it needs an entry for the opcode in execute/ops",
+    )
 
 
 def _check_end(kernel: Kernel) -> None:
@@ -186,7 +202,8 @@ def _bind(instruction: Instruction, entry: Operation, kernel: Kernel, rows: Vect
     return bind(instruction, entry.types, rows.ordinary, arch=arch)
 
 
-def _special_kind(instruction: Instruction) -> RowKind | None:
+def _driver_kind(instruction: Instruction) -> RowKind | None:
+    """Kind of a row that the driver serves without a helper, or None."""
     opcode = instruction.opcode
     if opcode in _BRANCHES:
         return _BRANCHES[opcode]

@@ -65,7 +65,7 @@ def buffer_access(e: Emitter, vector: int, width: int) -> BufferAccess:
 
     Leaves the helper with a fault if the descriptor is of a kind that is not modelled.
     """
-    descriptor = e.at(e.scalars, e.argument(vector + 1))
+    descriptor = e.slot(vector + 1)
     low, high, records, flags = (e.b.load(e.at(descriptor, 4 * word), typ=I32, align=4) for word in range(4))
     indexed, offset_enabled = (bool(e.form.modifier(name)) for name in ("idxen", "offen"))
     _refuse_unknown(e, high, flags, indexed=indexed)

@@ -11,10 +11,8 @@ from wavecast.simulator.execute.registry import raw
 _ROW = 16
 
 
-def _slot(e: Emitter, position: int, lane: ir.Value) -> ir.Value:
+def _lane(e: Emitter, position: int, lane: ir.Value) -> ir.Value:
     """Pointer to a lane (i64) of a vector register."""
-    if e.form.operands[position].kind != "v":
-        raise NotImplementedError(f"{e.form.opcode}: operand {position} is not a vector register")
     return e.at(e.row(position), e.b.shl(lane, I64(2)))
 
 
@@ -23,19 +21,19 @@ def _(e: Emitter) -> None:
     # Without an active lane the count is 64, which wraps to lane 0: what the hardware reads then.
     first = e.call("llvm.cttz.i64", I64, [e.exec_mask(), I1(0)])
     lane = e.b.and_(first, I64(LANES - 1))
-    e.write_scalar(0, e.b.load(_slot(e, 1, lane), typ=I32, align=4))
+    e.write_scalar(0, e.b.load(_lane(e, 1, lane), typ=I32, align=4))
 
 
 @raw("v_readlane_b32", "b32 b32 b32")
 def _(e: Emitter) -> None:
     lane = e.b.and_(e.convert(e.read_scalar(2, "b32"), I64), I64(LANES - 1))
-    e.write_scalar(0, e.b.load(_slot(e, 1, lane), typ=I32, align=4))
+    e.write_scalar(0, e.b.load(_lane(e, 1, lane), typ=I32, align=4))
 
 
 @raw("v_writelane_b32", "b32 b32 b32")
 def _(e: Emitter) -> None:
     lane = e.b.and_(e.convert(e.read_scalar(2, "b32"), I64), I64(LANES - 1))
-    e.b.store(e.read_scalar(1, "b32"), _slot(e, 0, lane), align=4)
+    e.b.store(e.read_scalar(1, "b32"), _lane(e, 0, lane), align=4)
 
 
 def _swap(name: str, rows: int) -> None:

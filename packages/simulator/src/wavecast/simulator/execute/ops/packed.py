@@ -31,7 +31,7 @@ def _single(e: Emitter, index: int, *, high: bool) -> ir.Value:
     if operand.kind == "v":
         return e.load_rows(e.row(position, 1 if high else 0))
     if operand.kind == "s":
-        pointer = e.at(e.scalars, e.argument(position))
+        pointer = e.slot(position)
         return e.splat(e.b.load(e.at(pointer, 4) if high else pointer, typ=I32, align=4))
     if operand.kind == "zero":
         return e.splat(I32(0))

@@ -19,7 +19,7 @@ def _loader(suffix: str, words: int) -> None:
         third = e.convert(e.read_scalar(2, "b32"), I64) if operand.kind == "s" else e.read_scalar(2, "b64")
         aligned = e.b.and_(e.b.add(address, third), I64(-4))
         data = e.b.load(scalar_place(e, aligned, 4 * words), typ=lanes_of(I32, words), align=4)
-        e.b.store(data, e.at(e.scalars, e.argument(0)), align=4)
+        e.b.store(data, e.slot(0), align=4)
 
 
 for _suffix, _count in _WORDS.items():
