@@ -1,4 +1,4 @@
-# ruff: noqa: ANN001, ANN202, SIM108 - device code takes tensors for which Triton has no useful annotation,
+# ruff: noqa: SIM108 - device code takes tensors for which Triton has no useful annotation,
 # and branches on constexprs are chosen when compiling, which early returns and conditional expressions are not.
 """Device functions that every quantizer kernel shares, so that the numerics policy is written once.
 
