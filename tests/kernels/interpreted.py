@@ -1,4 +1,6 @@
-"""Run as a script: an operator's variants against its reference, in Triton's interpreter.
+"""Run as a script: an operator's kernels against its reference, in Triton's interpreter.
+
+The forms that have upstream's numerics are left out: Inf is one of the inputs.
 
 The interpreter's FP8 cast does not round to nearest even and knows neither NaN nor e4m3fnuz, so the format is e4m3fn
 and the inputs are values whose codes are exact. Masks, addresses, tails, zero rows, Inf and the canaries round the
@@ -10,27 +12,26 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 sys.path.insert(0, str(Path(__file__).parent))
 
 import torch
-from quantizers import assert_same_results, column_major, exact_values, guarded_outputs
+from quantizers import check_launch, column_major, exact_values
 
 from wavecast.kernels.formats import E4M3FN
+from wavecast.kernels.quantizer import Quantized
 
 Launch = Callable[..., None]
-Reference = Callable[..., tuple[torch.Tensor, ...]]
+Reference = Callable[..., Quantized]
 
 WEIGHT_SHAPES = [(2, 40, 70), (1, 33, 25), (3, 100, 8), (2, 31, 40), (1, 16, 4), (1, 1, 1)]
 LONG_WEIGHT_SHAPES = [(1, 3, 1100), (1, 3, 5200)]
 """Several resident blocks, and rows that are streamed."""
 
 
-def rowwise() -> tuple[dict[str, Launch], Reference, list[torch.Tensor]]:
+def rowwise() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
     from wavecast.kernels.rowwise.api import launch_fused
     from wavecast.kernels.rowwise.baseline import launch_separate_kernels
     from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
@@ -42,7 +43,7 @@ def rowwise() -> tuple[dict[str, Launch], Reference, list[torch.Tensor]]:
     for x in inputs:
         x[x.shape[0] // 2] = 0
         x[0, x.shape[1] // 2] = float("-inf")
-    return {"separate": launch_separate_kernels, "fused": launch_fused}, quantize_rowwise_reference, inputs
+    return [launch_separate_kernels, launch_fused], quantize_rowwise_reference, inputs
 
 
 def _weights(shapes: list[tuple[int, int, int]]) -> list[torch.Tensor]:
@@ -56,34 +57,19 @@ def _weights(shapes: list[tuple[int, int, int]]) -> list[torch.Tensor]:
     return weights
 
 
-def weight_transpose() -> tuple[dict[str, Launch], Reference, list[torch.Tensor]]:
+def weight_transpose() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
     from wavecast.kernels.weight_transpose.api import launch_strips
-    from wavecast.kernels.weight_transpose.baseline import launch_atomic
     from wavecast.kernels.weight_transpose.reference import quantize_weight_transpose_reference
 
-    launches = {semantics: partial(launch_atomic, semantics=semantics) for semantics in ("acq_rel", "relaxed")}
-    return (
-        {**launches, "strips": launch_strips},
-        quantize_weight_transpose_reference,
-        _weights(WEIGHT_SHAPES + LONG_WEIGHT_SHAPES),
-    )
+    return [launch_strips], quantize_weight_transpose_reference, _weights(WEIGHT_SHAPES + LONG_WEIGHT_SHAPES)
 
 
-def expert_weights() -> tuple[dict[str, Launch], Reference, list[torch.Tensor]]:
+def expert_weights() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
     from wavecast.kernels.expert_weights.api import launch_rows
-    from wavecast.kernels.expert_weights.baseline import launch_five_kernels, launch_two_pass
+    from wavecast.kernels.expert_weights.baseline import launch_five_kernels
     from wavecast.kernels.expert_weights.reference import quantize_expert_weights_reference
 
-    launches = {"five": launch_five_kernels, "two pass": launch_two_pass, "rows": launch_rows}
-    return launches, quantize_expert_weights_reference, _weights(WEIGHT_SHAPES)
-
-
-def check(name: str, launch: Launch, reference: Reference, x: torch.Tensor) -> None:
-    wanted: Any = reference(x, E4M3FN, power_of_two=True)
-    with guarded_outputs() as guard:
-        outputs = tuple(guard.like(tensor) for tensor in wanted)
-        launch(x, *outputs, fmt=E4M3FN, power_of_two=True, arch=None)
-    assert_same_results(f"{name} {tuple(x.shape)} {x.dtype}", outputs, wanted)
+    return [launch_five_kernels, launch_rows], quantize_expert_weights_reference, _weights(WEIGHT_SHAPES)
 
 
 def main(operator: str) -> None:
@@ -94,8 +80,8 @@ def main(operator: str) -> None:
     }[operator]()
     checks = 0
     for x in inputs:
-        for name, launch in launches.items():
-            check(name, launch, reference, x)
+        for launch in launches:
+            check_launch(launch, reference, x, fmt=E4M3FN, power_of_two=True, arch=None)
             checks += 1
     print(f"{checks} checks")
 

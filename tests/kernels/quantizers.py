@@ -6,16 +6,37 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
+
+from wavecast.kernels.formats import Fp8Format
+from wavecast.kernels.quantizer import Conversion, Quantized
 
 CANARY = 0x55
 MARGIN_BYTES = 256
+
+
+BAD_WEIGHTS = pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (torch.zeros(4, 4), "weight has 2 dimensions"),
+        (torch.zeros(2, 4, 4, dtype=torch.int8), "weight is int8"),
+        (torch.zeros(2, 4, 6), r"weight has strides \(24, 6, 1\) .* wanted are \(24, 1, 4\)"),
+        (torch.zeros(1).expand(2, 4, 6), "weight has strides"),
+        (
+            torch.empty((1, 1 << 16, 1 << 16), device="meta").transpose(1, 2),
+            "one expert is 4294967296; at most 2147483647",
+        ),
+    ],
+    ids=["rank", "dtype", "row-major", "expanded", "beyond 32-bit offsets"],
+)
+"""Weights (E, K, N) that no operator takes, and what the error says."""
 
 
 def exact_values(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> torch.Tensor:
@@ -47,11 +68,24 @@ def column_major(weight: torch.Tensor) -> torch.Tensor:
     return weight.transpose(1, 2).contiguous().transpose(1, 2)
 
 
+def finite_weights(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    """(E, K, N) with K contiguous, skewed over experts."""
+    return column_major(skewed_values(*shape, dtype=dtype))
+
+
+def special_weights(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.Tensor:
+    """`finite_weights` with NaN, Inf, a zero k and a zero n."""
+    weight = column_major(put_specials(finite_weights(*shape, dtype=dtype)))
+    weight[-1, shape[1] // 3] = 0
+    weight[-1, :, shape[2] // 3] = 0
+    return weight
+
+
 def assert_same_bytes(name: str, actual: torch.Tensor, wanted: torch.Tensor) -> None:
-    """Equal shape, strides and bytes; any NaN code equals any other."""
+    """Equal shape, strides (of what has elements) and bytes; any NaN code equals any other."""
     assert actual.dtype == wanted.dtype, name
     assert actual.shape == wanted.shape, name
-    assert actual.stride() == wanted.stride(), name
+    assert actual.stride() == wanted.stride() or wanted.numel() == 0, name
     raw = {1: torch.uint8, 4: torch.int32}[actual.dtype.itemsize]
     bits, wanted_bits = (t.contiguous().view(raw).reshape(-1) for t in (actual, wanted))
     both_nan = (actual.float().isnan() & wanted.float().isnan()).contiguous().reshape(-1)
@@ -93,6 +127,23 @@ def guarded_outputs() -> Iterator[Guarded]:
     for storage in guard.storages:
         for side in (storage[:MARGIN_BYTES], storage[storage.numel() - MARGIN_BYTES :]):
             assert (side == CANARY).all(), "a kernel wrote beside its output"
+
+
+def check_launch(
+    launch: Callable[..., None],
+    reference: Callable[..., Quantized],
+    x: torch.Tensor,
+    *,
+    fmt: Fp8Format,
+    power_of_two: bool,
+    arch: str | None,
+) -> None:
+    """Results equal the reference's byte for byte, and nothing is written beside them."""
+    wanted = reference(x, fmt, power_of_two=power_of_two)
+    with guarded_outputs() as guard:
+        out = Quantized(*(guard.like(tensor) for tensor in wanted))
+        launch(x, out, Conversion(fmt, fmt.max, power_of_two, arch))
+    assert_same_results(f"{tuple(x.shape)} {x.dtype}", out, wanted)
 
 
 @dataclass(frozen=True)
@@ -157,7 +208,7 @@ def compile_facts(
 
 
 def run_interpreted(operator: str) -> None:
-    """Check every variant of an operator in Triton's interpreter, which must be chosen before Triton is imported."""
+    """Check the kernels of an operator in Triton's interpreter, which must be chosen before Triton is imported."""
     script = Path(__file__).parent / "interpreted.py"
     done = subprocess.run([sys.executable, str(script), operator], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,10 +11,6 @@ from wavecast.kernels.fnuz import VARIANTS, damage, quantize_fnuz
 NO_DEVICE = pytest.mark.skipif(active_arch() is not None, reason="a device is active")
 
 
-def test_the_catalogue_names() -> None:
-    assert list(VARIANTS) == ["max-448", "max-240"]
-
-
 @NO_DEVICE
 def test_the_variants_differ_by_the_maximum_their_name_says() -> None:
     x = torch.tensor([[1.0, -0.5]])
@@ -31,7 +27,7 @@ def test_damage_shows_the_bug_and_not_the_fix() -> None:
     assert fix.clipped_fraction == fix.nan_fraction == 0
 
 
-@pytest.mark.parametrize("maximum", [0.0, -1.0, float("nan")])
+@pytest.mark.parametrize("maximum", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_maximum_that_is_none_is_refused(maximum: float) -> None:
-    with pytest.raises(ValueError, match="a positive value is wanted, 240.0 for e4m3fnuz"):
+    with pytest.raises(ValueError, match="a positive finite value is wanted, 240.0 for e4m3fnuz"):
         quantize_fnuz(torch.zeros(1, 1), maximum=maximum)

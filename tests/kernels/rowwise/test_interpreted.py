@@ -1,4 +1,4 @@
-"""Every variant in Triton's interpreter."""
+"""The kernels in Triton's interpreter."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from quantizers import run_interpreted
 
 
 @pytest.mark.compile
-def test_every_variant_in_the_interpreter() -> None:
+def test_kernels_in_the_interpreter() -> None:
     run_interpreted("rowwise")

@@ -1,4 +1,4 @@
-"""Checks, and the visible reference path on a machine without a device."""
+"""What is refused."""
 
 from __future__ import annotations
 
@@ -6,45 +6,14 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from quantizers import column_major
+from quantizers import BAD_WEIGHTS
 
-from wavecast.kernels.device import Path, active_arch, last_path
 from wavecast.kernels.formats import E4M3FN
 from wavecast.kernels.weight_transpose import VARIANTS
 
-EVERY_VARIANT = pytest.mark.parametrize("quantize", VARIANTS.values(), ids=VARIANTS)
 
-
-def test_the_catalogue_names() -> None:
-    assert list(VARIANTS) == ["atomic-acq-rel", "atomic-relaxed", "wavecast"]
-
-
-@pytest.mark.skipif(active_arch() is not None, reason="a device is active")
-@EVERY_VARIANT
-def test_without_a_device_the_reference_answers(quantize: Callable) -> None:
-    out = quantize(column_major(torch.randn(2, 6, 5)), format=E4M3FN)
-    assert last_path() is Path.REFERENCE
-    assert out.values.shape == (2, 5, 6)
-    assert out.scale.shape == out.inverse.shape == (2, 6)
-
-
-@EVERY_VARIANT
-@pytest.mark.parametrize(
-    ("weight", "message"),
-    [
-        (torch.zeros(4, 4), "weight has 2 dimensions"),
-        (torch.zeros(2, 4, 4, dtype=torch.int8), "weight is int8"),
-        (torch.zeros(2, 4, 6), r"weight has strides \(24, 6, 1\) .* wanted are \(24, 1, 4\)"),
-        (torch.zeros(1).expand(1, 1 << 16, 1 << 16), "weight has strides"),
-    ],
-    ids=["rank", "dtype", "row-major", "expanded"],
-)
+@pytest.mark.parametrize("quantize", VARIANTS.values(), ids=VARIANTS)
+@BAD_WEIGHTS
 def test_bad_input_is_named(quantize: Callable, weight: torch.Tensor, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         quantize(weight, format=E4M3FN)
-
-
-def test_an_expert_beyond_32_bit_offsets_is_refused() -> None:
-    huge = torch.empty((1, 1 << 16, 1 << 16), dtype=torch.bfloat16, device="meta")
-    with pytest.raises(ValueError, match=r"K \* N of one expert is 4294967296; at most 2147483647"):
-        VARIANTS["wavecast"](huge.transpose(1, 2), format=E4M3FN)

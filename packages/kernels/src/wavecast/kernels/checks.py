@@ -45,6 +45,24 @@ def check_row_major(name: str, tensor: torch.Tensor) -> None:
         )
 
 
+def check_weight(weight: torch.Tensor) -> None:
+    """Check the weights of experts: (E, K, N), K contiguous, strides (K * N, 1, K); strides of sizes of 1 are not used.
+
+    Raises:
+        ValueError: another rank, dtype or layout, or offsets within an expert that do not fit in 32 bits.
+    """
+    check_tensor("weight", weight, ndim=3)
+    _, k, n = weight.shape
+    wanted = (k * n, 1, k)
+    given = weight.stride()
+    if weight.numel() and any(size > 1 and s != w for size, s, w in zip(weight.shape, given, wanted, strict=True)):
+        raise ValueError(
+            f"weight has strides {given} for shape {tuple(weight.shape)}; wanted are {wanted}, K contiguous; call "
+            ".transpose(1, 2).contiguous().transpose(1, 2)"
+        )
+    check_fits_int32("K * N of one expert", k * n)
+
+
 def check_offsets(offs: torch.Tensor) -> None:
     """Check the end offsets of groups: int32, one per group, contiguous. Values are not read.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from wavecast.cli.experiments.operators import call_by_position, find_variant
+from wavecast.cli.experiments.operators import find_variant
 
 Shape = Mapping[str, int]
 
@@ -46,10 +46,9 @@ class Experiment:
         published: Published times.
         remark: What else was published, or how a published headline differs from its source; empty if nothing.
         minimum_bytes: Shape to the bytes that any implementation must move: inputs once, outputs once.
-        make_inputs: Shape to the operator's arguments; touches no memory beyond small index tensors.
+        make_inputs: Shape to the operator's tensors, in their order; touches no memory beyond small index tensors.
         operator: Module of ``wavecast.kernels`` whose ``VARIANTS`` has the variants; imported when one is run, so that
             the catalogue can be listed without torch.
-        call: Calls one of them with the inputs.
     """
 
     name: str
@@ -63,11 +62,10 @@ class Experiment:
     minimum_bytes: Callable[[Shape], int]
     make_inputs: Callable[[Shape], tuple[Any, ...]]
     operator: str
-    call: Callable[[Callable[..., Any], tuple[Any, ...]], Any] = call_by_position
 
     def run(self, variant: str, inputs: tuple[Any, ...]) -> Any:
         """Run one variant on the inputs; the result is the operator's."""
-        return self.call(find_variant(self.operator, variant), inputs)
+        return find_variant(self.operator, variant)(*inputs)
 
     @property
     def baseline(self) -> str:

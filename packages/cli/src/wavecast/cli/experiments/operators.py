@@ -19,11 +19,6 @@ def find_variant(module: str, variant: str) -> Callable[..., Any]:
     return found
 
 
-def call_by_position(operator: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
-    """Call an operator that takes all its inputs by position."""
-    return operator(*inputs)
-
-
 def last_path() -> str | None:
     """How the latest operator call was carried out (``triton``, ``reference``); None before the first call."""
     path = import_module("wavecast.kernels").last_path()

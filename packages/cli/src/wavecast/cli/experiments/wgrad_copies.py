@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Shape
@@ -25,12 +24,6 @@ def make_inputs(shape: Shape) -> tuple[Any, ...]:
     return lazy_bf16(tokens, shape["n"]), lazy_bf16(tokens, shape["k"]), ends
 
 
-def call(operator: Callable[..., Any], inputs: tuple[Any, ...]) -> Any:
-    """Quantize both operands."""
-    grad_output, a, ends = inputs
-    return operator(grad_output, a, offs=ends)
-
-
 EXPERIMENT = Experiment(
     name="wgrad-copies",
     summary="transposing copy and two passes (9 B an element) against reading by strides (5 B) and one pass (3 B)",
@@ -43,6 +36,5 @@ EXPERIMENT = Experiment(
     remark="pytorch/ao#3972 publishes 500 -> 2153 tokens/s end to end, with a change of tiles and of autotuning in it",
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
-    operator="wavecast.kernels.wgrad_copies.baseline",
-    call=call,
+    operator="wavecast.kernels.wgrad_copies",
 )

@@ -1,7 +1,8 @@
 """The column-wise quantizer as it was written before: what the published figures were measured with.
 
-Three forms of pytorch/ao's per-group column-wise kernel, written anew from the descriptions of the pull requests #3972,
-#4069 and #4113 so that store width, passes and footprint are theirs:
+Three forms of pytorch/ao's per-group column-wise kernel (``jagged_float8_scales.py``; the last two stand in commit
+36027d82), written anew from the descriptions of the pull requests #3972, #4069 and #4113 so that store width, passes
+and footprint are theirs:
 
 * ``byte-stores``: strides are run-time int64, so the compiler sees no contiguous axis, and lanes run across columns on
   the store: one byte each, a column apart. Two passes over the group.
@@ -22,6 +23,7 @@ import torch
 import triton
 import triton.language as tl
 
+from wavecast.kernels._earlier_numerics import scale_and_clamp, scale_in_fp64
 from wavecast.kernels.colwise_per_group.api import COLWISE, ColwiseQuantized, colwise_per_group
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Launch
@@ -32,15 +34,6 @@ BLOCK_COLS, BLOCK_ROWS, WAVES = 32, 128, 4
 FUSED_BLOCK_COLS, FUSED_WAVES = 32, 8
 FUSED_ROWS = (256, 512, 1024, 2048)
 """Tile heights that #4113 offers; another mean group size takes the two-pass kernel."""
-
-
-@triton.jit
-def scale_in_fp64(amax, FP8_MAX: tl.constexpr, EPS: tl.constexpr, POWER_OF_TWO: tl.constexpr):
-    """The scale as it was computed: an fp64 division, and log2 for the power of two."""
-    scale = (FP8_MAX / tl.maximum(amax.to(tl.float64), EPS)).to(tl.float32)
-    if POWER_OF_TWO:
-        scale = tl.exp2(tl.floor(tl.log2(scale)))
-    return scale
 
 
 @triton.jit
@@ -66,8 +59,8 @@ def _two_pass(
         rows = row + tl.arange(0, ROWS)
         mask = (rows[:, None] < end) & (cols[None, :] < columns)
         offsets = rows[:, None].to(tl.int64) * x_row_stride + cols[None, :].to(tl.int64) * x_column_stride
-        x = tl.load(x_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-        q = tl.clamp(x * scale[None, :], -FP8_MAX, FP8_MAX).to(out_ptr.dtype.element_ty)
+        x = tl.load(x_ptr + offsets, mask=mask, other=0.0)
+        q = scale_and_clamp(x, scale[None, :], FP8_MAX).to(out_ptr.dtype.element_ty)
         out = rows[:, None].to(tl.int64) * out_row_stride + cols[None, :].to(tl.int64) * out_column_stride
         tl.store(out_ptr + out, q, mask=mask)
 
@@ -109,7 +102,7 @@ def fused_kernel(
     amax = tl.max(tl.abs(x), axis=0).to(tl.float32)
     scale = scale_in_fp64(amax, FP8_MAX, EPS, POWER_OF_TWO)
     tl.store(scale_ptr + group * columns + cols, scale, mask=cols < columns)
-    q = tl.clamp(x.to(tl.float32) * scale[None, :], -FP8_MAX, FP8_MAX).to(out_ptr.dtype.element_ty)
+    q = scale_and_clamp(x, scale[None, :], FP8_MAX).to(out_ptr.dtype.element_ty)
     tl.store(out_ptr + rows[:, None] + cols[None, :].to(tl.int64) * out_column_stride, q, mask=mask)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from wavecast.kernels.expert_weights.api import VARIANTS, ExpertWeights, quantize_expert_weights
+from wavecast.kernels.expert_weights.api import quantize_expert_weights
+from wavecast.kernels.expert_weights.baseline import VARIANTS
 
-__all__ = ["VARIANTS", "ExpertWeights", "quantize_expert_weights"]
+__all__ = ["VARIANTS", "quantize_expert_weights"]

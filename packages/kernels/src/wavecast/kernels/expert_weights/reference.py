@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 
 from wavecast.kernels.formats import Fp8Format
+from wavecast.kernels.quantizer import Quantized
 from wavecast.kernels.reference_ops import finite_abs, inverse_of, quantize, scale_from_amax
 
 
-def quantize_expert_weights_reference(
-    weight: torch.Tensor, fmt: Fp8Format, *, power_of_two: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def quantize_expert_weights_reference(weight: torch.Tensor, fmt: Fp8Format, *, power_of_two: bool) -> Quantized:
     """Quantize ``weight`` (E, K, N) with one scale per expert and n.
 
     Returns:
@@ -19,4 +18,4 @@ def quantize_expert_weights_reference(
     padded = torch.nn.functional.pad(finite_abs(weight), (0, 0, 0, 1))  # a zero in K: an empty column has amax 0
     scale = scale_from_amax(padded.amax(dim=1, keepdim=True), fmt, power_of_two=power_of_two)
     values = quantize(weight, scale, fmt)
-    return values.transpose(1, 2).contiguous().transpose(1, 2), scale, inverse_of(scale)
+    return Quantized(values.transpose(1, 2).contiguous().transpose(1, 2), scale, inverse_of(scale))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from wavecast.kernels.fnuz.api import VARIANTS, Damage, damage, quantize_fnuz
+from wavecast.kernels.fnuz.api import Damage, damage, quantize_fnuz
+from wavecast.kernels.fnuz.baseline import VARIANTS
 
 __all__ = ["VARIANTS", "Damage", "damage", "quantize_fnuz"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from wavecast.kernels.formats import E4M3FNUZ
+from wavecast.kernels.formats import E4M3FNUZ, Fp8Format
+from wavecast.kernels.quantizer import Quantized
 from wavecast.kernels.reference_ops import EPS, finite_abs, floor_to_power_of_two, inverse_of
 
 ROUNDING = 1 + 2.0**-22
@@ -12,16 +13,20 @@ ROUNDING = 1 + 2.0**-22
 
 
 def quantize_fnuz_reference(
-    x: torch.Tensor, *, maximum: float, power_of_two: bool, saturating: bool = True
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Quantize each row of ``x`` (M, K) to e4m3fnuz with scale and clamp made for ``maximum``.
+    x: torch.Tensor, fmt: Fp8Format = E4M3FNUZ, *, maximum: float, power_of_two: bool, saturating: bool = True
+) -> Quantized:
+    """Quantize each row of ``x`` (M, K) with scale and clamp made for ``maximum``, whatever the format's own is.
 
     Args:
-        saturating: whether the conversion turns what it cannot hold into +-240 (as compiled Triton code on gfx942
-            does) or into NaN (as an unguarded conversion does).
+        x: the input.
+        fmt: the format of the result.
+        maximum: what the amax is mapped to.
+        power_of_two: round each scale down to a power of two.
+        saturating: whether the conversion turns what it cannot hold into +-fmt.max (as compiled Triton code on
+            gfx942 does) or into NaN (as an unguarded conversion does).
 
     Returns:
-        values (M, K) e4m3fnuz; scale (M, 1) fp32; inverse (M, 1) fp32.
+        values (M, K) of ``fmt.dtype``; scale (M, 1) fp32; inverse (M, 1) fp32.
     """
     amax = torch.nn.functional.pad(finite_abs(x), (0, 1)).amax(dim=1, keepdim=True)
     floor = torch.maximum(amax, torch.full_like(amax, EPS))
@@ -30,8 +35,8 @@ def quantize_fnuz_reference(
         scale = floor_to_power_of_two(scale)
     y = (x.to(torch.float32) * scale).clamp(-maximum, maximum)
     if saturating:
-        y = y.clamp(-E4M3FNUZ.max, E4M3FNUZ.max)
-    return y.to(E4M3FNUZ.dtype), scale, inverse_of(scale)
+        y = y.clamp(-fmt.max, fmt.max)
+    return Quantized(y.to(fmt.dtype), scale, inverse_of(scale))
 
 
 def damage_fractions(x: torch.Tensor, values: torch.Tensor, scale: torch.Tensor) -> tuple[float, float]:

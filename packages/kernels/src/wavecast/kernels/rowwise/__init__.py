@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from wavecast.kernels.rowwise.api import VARIANTS, RowwiseQuantized, quantize_rowwise
+from wavecast.kernels.rowwise.api import quantize_rowwise
+from wavecast.kernels.rowwise.baseline import VARIANTS
 
-__all__ = ["VARIANTS", "RowwiseQuantized", "quantize_rowwise"]
+__all__ = ["VARIANTS", "quantize_rowwise"]

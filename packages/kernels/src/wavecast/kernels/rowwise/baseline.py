@@ -1,5 +1,8 @@
 """Row-wise quantization as a chain of operators: what eager tensor code launches when nothing is fused.
 
+It stands for the three operators that pytorch/ao#4069 replaced for the activations of a grouped linear layer
+(``tensor_to_scale``, multiplication, ``to_fp8_saturated``), without the launches that only change dtypes.
+
 Four launches: amax of each row; scale from the amax; ``x * scale`` into an fp32 intermediate in memory; saturating cast
 of the intermediate. Per bf16 value 2 + (2 + 4) + (4 + 1) = 13 bytes move, where the fused kernel needs 3. The
 arithmetic is that of the fused kernel, so the results are equal byte for byte.
@@ -7,13 +10,16 @@ arithmetic is that of the fused kernel, so the results are equal byte for byte.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 import triton
 import triton.language as tl
 
 from wavecast.kernels._device_helpers import finite_abs, inverse_of, scale_and_saturate, scale_from_amax
-from wavecast.kernels.formats import Fp8Format
-from wavecast.kernels.reference_ops import EPS
+from wavecast.kernels.quantizer import Conversion, Quantized
+from wavecast.kernels.rowwise.api import ROWWISE, quantize_rowwise
 
 BLOCK = 1024
 """Values a program of an elementwise launch: 4 a lane at 4 waves, one 16-byte access of fp32."""
@@ -69,40 +75,35 @@ def saturating_cast_kernel(product_ptr, values_ptr, count, FP8_MAX: tl.constexpr
     tl.store(values_ptr + index, y.to(values_ptr.dtype.element_ty), mask=mask)
 
 
-def launch_amax(x: torch.Tensor, amax: torch.Tensor) -> None:
-    """Write the amax of each row of ``x`` (M, K) to ``amax``, M fp32 values."""
-    row_amax_kernel[(x.shape[0],)](x, amax, x.shape[1], x.stride(0), BLOCK_K=BLOCK, num_warps=NUM_WARPS)
-
-
-def launch_multiply_and_cast(x: torch.Tensor, scale: torch.Tensor, values: torch.Tensor, fmt: Fp8Format) -> None:
-    """Quantize ``x`` (M, K) with M scales through an fp32 intermediate in memory: the last two launches."""
+def launch_amax(x: torch.Tensor) -> torch.Tensor:
+    """The amax of each row of ``x`` (M, K): (M,) fp32."""
     m, k = x.shape
-    if k == 0:
-        return
-    product = torch.empty((m, k), dtype=torch.float32, device=x.device)
-    multiply_kernel[(m, triton.cdiv(k, BLOCK))](x, scale, product, k, x.stride(0), BLOCK=BLOCK, num_warps=NUM_WARPS)
-    count = m * k
-    saturating_cast_kernel[(triton.cdiv(count, BLOCK),)](
-        product, values, count, FP8_MAX=fmt.max, BLOCK=BLOCK, num_warps=NUM_WARPS
-    )
-
-
-def launch_separate_kernels(
-    x: torch.Tensor,
-    values: torch.Tensor,
-    scale: torch.Tensor,
-    inverse: torch.Tensor,
-    *,
-    fmt: Fp8Format,
-    power_of_two: bool,
-    arch: str | None,
-) -> None:
-    """The whole chain on allocated outputs; see `wavecast.kernels.rowwise.api` for shapes."""
-    del arch  # an operator chain does not choose its blocks by architecture
-    m = x.shape[0]
     amax = torch.empty((m,), dtype=torch.float32, device=x.device)
-    launch_amax(x, amax)
-    scale_kernel[(triton.cdiv(m, BLOCK),)](
-        amax, scale, inverse, m, FP8_MAX=fmt.max, EPS=EPS, POWER_OF_TWO=power_of_two, BLOCK=BLOCK, num_warps=NUM_WARPS
+    row_amax_kernel[(m,)](x, amax, k, x.stride(0), BLOCK_K=BLOCK, num_warps=NUM_WARPS)
+    return amax
+
+
+def launch_multiply_and_cast(x: torch.Tensor, out: Quantized, conversion: Conversion) -> None:
+    """Quantize ``x`` (M, K) with the M scales of ``out`` through an fp32 intermediate in memory: the last launches."""
+    m, k = x.shape
+    product = torch.empty((m, k), dtype=torch.float32, device=x.device)
+    multiply_kernel[(m, triton.cdiv(k, BLOCK))](x, out.scale, product, k, x.stride(0), BLOCK=BLOCK, num_warps=NUM_WARPS)
+    saturating_cast_kernel[(triton.cdiv(m * k, BLOCK),)](
+        product, out.values, m * k, FP8_MAX=conversion.maximum, BLOCK=BLOCK, num_warps=NUM_WARPS
     )
-    launch_multiply_and_cast(x, scale, values, fmt)
+
+
+def launch_separate_kernels(x: torch.Tensor, out: Quantized, conversion: Conversion) -> None:
+    """The whole chain; arguments as `wavecast.kernels.rowwise.api.launch_fused`."""
+    m = x.shape[0]
+    scale_kernel[(triton.cdiv(m, BLOCK),)](
+        launch_amax(x), out.scale, out.inverse, m, **conversion.scale_constants, BLOCK=BLOCK, num_warps=NUM_WARPS
+    )
+    launch_multiply_and_cast(x, out, conversion)
+
+
+VARIANTS: dict[str, Callable[..., Quantized]] = {
+    "separate-kernels": partial(ROWWISE.run, launch_separate_kernels),
+    "wavecast": quantize_rowwise,
+}
+"""The variants of the experiment ``rowwise``, the baseline first; all take the arguments of `quantize_rowwise`."""

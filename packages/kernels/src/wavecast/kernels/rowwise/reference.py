@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 
 from wavecast.kernels.formats import Fp8Format
+from wavecast.kernels.quantizer import Quantized
 from wavecast.kernels.reference_ops import finite_abs, inverse_of, quantize, scale_from_amax
 
 
-def quantize_rowwise_reference(
-    x: torch.Tensor, fmt: Fp8Format, *, power_of_two: bool
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def quantize_rowwise_reference(x: torch.Tensor, fmt: Fp8Format, *, power_of_two: bool) -> Quantized:
     """Quantize each row of ``x`` (M, K) with its own scale.
 
     Returns:
@@ -18,4 +17,4 @@ def quantize_rowwise_reference(
     """
     padded = torch.nn.functional.pad(finite_abs(x), (0, 1))  # a zero column: a row of no values has amax 0
     scale = scale_from_amax(padded.amax(dim=1, keepdim=True), fmt, power_of_two=power_of_two)
-    return quantize(x, scale, fmt).contiguous(), scale, inverse_of(scale)
+    return Quantized(quantize(x, scale, fmt).contiguous(), scale, inverse_of(scale))

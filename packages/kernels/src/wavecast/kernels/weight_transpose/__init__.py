@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from wavecast.kernels.weight_transpose.api import VARIANTS, TransposedWeight, quantize_weight_transpose
+from wavecast.kernels.weight_transpose.api import quantize_weight_transpose
+from wavecast.kernels.weight_transpose.baseline import VARIANTS
 
-__all__ = ["VARIANTS", "TransposedWeight", "quantize_weight_transpose"]
+__all__ = ["VARIANTS", "quantize_weight_transpose"]

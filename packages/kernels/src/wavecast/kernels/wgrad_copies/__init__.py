@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from wavecast.kernels.wgrad_copies.api import WgradOperands, wgrad_operands
+from wavecast.kernels.wgrad_copies.baseline import VARIANTS
 
-__all__ = ["WgradOperands", "wgrad_operands"]
+__all__ = ["VARIANTS", "WgradOperands", "wgrad_operands"]

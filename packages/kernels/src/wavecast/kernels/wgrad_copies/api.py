@@ -7,8 +7,15 @@ from typing import NamedTuple
 import torch
 
 from wavecast.kernels.checks import check_same_size
-from wavecast.kernels.colwise_per_group.api import ColwiseQuantized, check_colwise_arguments, colwise_per_group
+from wavecast.kernels.colwise_per_group.api import (
+    ColwiseQuantized,
+    allocate_colwise,
+    check_colwise_arguments,
+    launch_planned,
+)
 from wavecast.kernels.formats import Fp8Format
+from wavecast.kernels.quantizer import Conversion, Launch, Quantizer
+from wavecast.kernels.wgrad_copies.reference import wgrad_operands_reference
 
 
 class WgradOperands(NamedTuple):
@@ -34,11 +41,39 @@ def check_wgrad_arguments(grad_output: torch.Tensor, a: torch.Tensor, offs: torc
     check_same_size("the number of tokens in grad_output", grad_output.shape[0], "that in a", a.shape[0])
 
 
+def allocate_wgrad(grad_output: torch.Tensor, a: torch.Tensor, offs: torch.Tensor, dtype: torch.dtype) -> WgradOperands:
+    """The outputs of `allocate_colwise` for each operand."""
+    return WgradOperands(allocate_colwise(grad_output, offs, dtype), allocate_colwise(a, offs, dtype))
+
+
+def wgrad_result(
+    grad_output: torch.Tensor, a: torch.Tensor, offs: torch.Tensor, *, fmt: Fp8Format, power_of_two: bool
+) -> WgradOperands:
+    """The reference's result."""
+    both = wgrad_operands_reference(grad_output, a, offs, fmt=fmt, power_of_two=power_of_two)
+    return WgradOperands(*(ColwiseQuantized(*one) for one in both))
+
+
+def for_both(launch: Launch) -> Launch:
+    """A column-wise launch for each operand in turn."""
+
+    def launch_both(
+        grad_output: torch.Tensor, a: torch.Tensor, offs: torch.Tensor, out: WgradOperands, conversion: Conversion
+    ) -> None:
+        launch(grad_output, offs, out.grad_output, conversion)
+        launch(a, offs, out.a, conversion)
+
+    return launch_both
+
+
+WGRAD = Quantizer(check=check_wgrad_arguments, allocate=allocate_wgrad, reference=wgrad_result)
+
+
 def wgrad_operands(
     grad_output: torch.Tensor,
     a: torch.Tensor,
-    *,
     offs: torch.Tensor,
+    *,
     format: Fp8Format | None = None,  # noqa: A002 - what users call it
     power_of_two: bool = False,
 ) -> WgradOperands:
@@ -54,8 +89,4 @@ def wgrad_operands(
     Raises:
         ValueError: see `colwise_per_group`; also if the numbers of tokens differ.
     """
-    check_wgrad_arguments(grad_output, a, offs)
-    return WgradOperands(
-        colwise_per_group(grad_output, offs, format=format, power_of_two=power_of_two),
-        colwise_per_group(a, offs, format=format, power_of_two=power_of_two),
-    )
+    return WGRAD.run(for_both(launch_planned), grad_output, a, offs, format=format, power_of_two=power_of_two)

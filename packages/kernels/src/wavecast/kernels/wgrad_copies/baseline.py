@@ -11,20 +11,16 @@ quantizer sees unit strides along the tokens, so its loads and stores are contig
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import triton
 
 from wavecast.kernels.colwise_per_group.api import ColwiseQuantized
-from wavecast.kernels.colwise_per_group.baseline import (
-    allocate,
-    launch_two_pass,
-    launch_two_pass_unit_stride,
-    reference_result,
-)
-from wavecast.kernels.device import Path, Route, launch_device, route
+from wavecast.kernels.colwise_per_group.baseline import launch_two_pass, launch_two_pass_unit_stride
 from wavecast.kernels.formats import Fp8Format
-from wavecast.kernels.wgrad_copies.api import WgradOperands, check_wgrad_arguments, wgrad_operands
+from wavecast.kernels.quantizer import Conversion, Launch
+from wavecast.kernels.wgrad_copies.api import WGRAD, WgradOperands, for_both, wgrad_operands
 from wavecast.kernels.wgrad_copies.kernel import transpose_copy_kernel
 from wavecast.kernels.wgrad_copies.plan import copy_plan
 
@@ -44,50 +40,34 @@ def column_major_copy(x: torch.Tensor) -> torch.Tensor:
     return out.t()
 
 
-def _copied(x: torch.Tensor, offs: torch.Tensor, where: Route, *, power_of_two: bool) -> ColwiseQuantized:
-    values, scale = allocate(x, offs, where)
-    copy = column_major_copy(x)
-    launch_two_pass_unit_stride(copy, offs, values, scale, fmt=where.format, power_of_two=power_of_two)
-    return ColwiseQuantized(values, scale, None)
+def launch_copied(x: torch.Tensor, offs: torch.Tensor, out: ColwiseQuantized, conversion: Conversion) -> None:
+    """A column-major copy of one operand, then two passes over it."""
+    launch_two_pass_unit_stride(column_major_copy(x), offs, out, conversion)
 
 
-def _strided(x: torch.Tensor, offs: torch.Tensor, where: Route, *, power_of_two: bool) -> ColwiseQuantized:
-    values, scale = allocate(x, offs, where)
-    launch_two_pass(
-        x, offs, values, scale, fmt=where.format, power_of_two=power_of_two, block_cols=STRIDED_BLOCK_COLS,
-        block_rows=STRIDED_BLOCK_ROWS, waves=STRIDED_WAVES,
-    )  # fmt: skip
-    return ColwiseQuantized(values, scale, None)
+launch_strided = partial(
+    launch_two_pass, block_cols=STRIDED_BLOCK_COLS, block_rows=STRIDED_BLOCK_ROWS, waves=STRIDED_WAVES
+)
+"""Two passes over one row-major operand, read by its strides."""
 
 
-def _variant(one: Callable[..., ColwiseQuantized], doc: str) -> Callable[..., WgradOperands]:
-    def operator(
-        grad_output: torch.Tensor,
-        a: torch.Tensor,
-        *,
-        offs: torch.Tensor,
-        format: Fp8Format | None = None,  # noqa: A002 - what users call it
-        power_of_two: bool = False,
-    ) -> WgradOperands:
-        check_wgrad_arguments(grad_output, a, offs)
-        where = route(grad_output, a, offs, format=format)
-        prepare = reference_result if where.path is Path.REFERENCE else one
-        with launch_device(grad_output):
-            return WgradOperands(
-                prepare(grad_output, offs, where, power_of_two=power_of_two),
-                prepare(a, offs, where, power_of_two=power_of_two),
-            )
+def earlier(
+    grad_output: torch.Tensor,
+    a: torch.Tensor,
+    offs: torch.Tensor,
+    *,
+    launch: Launch,
+    format: Fp8Format | None = None,  # noqa: A002 - what users call it
+    power_of_two: bool = False,
+) -> WgradOperands:
+    """The operator in an earlier form: ``launch`` quantizes one operand and leaves the inverse scale alone."""
+    both = WGRAD.run(for_both(launch), grad_output, a, offs, format=format, power_of_two=power_of_two)
+    return WgradOperands(*(one._replace(inverse=None) for one in both))
 
-    operator.__doc__ = f"{doc} Arguments as `wgrad_operands`; the numerics are `colwise_per_group.baseline`'s."
-    return operator
-
-
-transpose_copies = _variant(_copied, "A column-major copy of each operand, then two passes over it.")
-strided_read = _variant(_strided, "Two passes over each row-major operand, read by its strides.")
 
 VARIANTS: dict[str, Callable[..., WgradOperands]] = {
-    "transpose-copies": transpose_copies,
-    "strided-read": strided_read,
+    "transpose-copies": partial(earlier, launch=launch_copied),
+    "strided-read": partial(earlier, launch=launch_strided),
     "wavecast": wgrad_operands,
 }
-"""The variants of the experiment ``wgrad-copies``, the baseline first."""
+"""The variants of the experiment ``wgrad-copies``, the baseline first; all take the arguments of `wgrad_operands`."""

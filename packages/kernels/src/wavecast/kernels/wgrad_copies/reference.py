@@ -11,7 +11,7 @@ Quantized = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
 
 
 def wgrad_operands_reference(
-    grad_output: torch.Tensor, a: torch.Tensor, *, offs: torch.Tensor, fmt: Fp8Format, power_of_two: bool
+    grad_output: torch.Tensor, a: torch.Tensor, offs: torch.Tensor, *, fmt: Fp8Format, power_of_two: bool
 ) -> tuple[Quantized, Quantized]:
     """``(values, scale, inverse scale)`` of grad_output and of a, as `colwise_per_group_reference` gives them."""
     return (
