@@ -115,3 +115,18 @@ def assert_floats(got: np.ndarray, want: np.ndarray) -> None:
     unsigned = f"u{want.itemsize}"
     np.testing.assert_array_equal(got[numbers].view(unsigned), want[numbers].view(unsigned))
     assert np.isnan(got[~numbers].astype(np.float64)).all()
+
+
+@pytest.mark.parametrize(
+    ("arch", "name", "count"),
+    [("gfx942", "fp8", 496), ("gfx942", "bf8", 120), ("gfx950", "fp8", 436), ("gfx950", "bf8", 120)],
+)
+def test_sums_that_overflow_are_as_many_as_on_the_hardware(machine: Machine, arch: str, name: str, count: int) -> None:
+    """All sums of two finite numbers, converted back: MI300X and MI355X make so many of them NaN or infinite
+    (ROCm/rocm-systems, issue 9556)."""
+    dtype = FORMATS[arch, name]
+    numbers = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float32)
+    numbers = numbers[np.isfinite(numbers)]
+    sums = np.add.outer(numbers, numbers).ravel()
+    words = apply(machine, f"v_cvt_pk_{name}_f32 {{d}}, {{a}}, {{a}}", [sums], np.uint32, arch=arch)
+    assert np.count_nonzero(~np.isfinite((words & 0xFF).astype(np.uint8).view(dtype).astype(np.float32))) == count

@@ -77,15 +77,25 @@ def translated(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -> i
     return host
 
 
-def stop_stray(e: Emitter, addresses: ir.Value, stray: ir.Value, width: int) -> None:
-    """Leave the helper with a fault of the first lane in the mask ``stray``, if there is one."""
+def stop_stray(
+    e: Emitter, addresses: ir.Value, stray: ir.Value, width: int, *, fault: Fault = Fault.STRAY_ADDRESS
+) -> None:
+    """Leave the helper with a fault of the first lane in the mask ``stray``, if there is one.
+
+    Args:
+        e: The helper.
+        addresses: <64 x i64>, what to report of that lane.
+        stray: i64, lanes whose access is out of bounds.
+        width: Bytes each lane touches.
+        fault: What it is.
+    """
     with e.b.if_then(e.b.icmp_unsigned("!=", stray, I64(0)), likely=False):
         lane = e.call("llvm.cttz.i64", I64, [stray, I1(1)])
         for slot, value in (
             (Context.FAULT_ADDRESS, e.b.extract_element(addresses, lane)),
             (Context.FAULT_LANE, lane),
             (Context.FAULT_BYTES, I64(width)),
-            (Context.FAULT, I64(Fault.STRAY_ADDRESS)),
+            (Context.FAULT, I64(fault)),
         ):
             e.context_store(slot, value)
         e.b.ret_void()

@@ -21,6 +21,23 @@ def raw_bits(e: Emitter, value: ir.Value) -> ir.Value:
     return e.bitcast(value, _BITS[value.type.element])
 
 
+def two_rows(e: Emitter, low: ir.Value, high: ir.Value) -> ir.Value:
+    """Two f32 vectors as one of 64 bits a lane."""
+    top = e.convert(raw_bits(e, high), I64)
+    return e.b.or_(e.convert(raw_bits(e, low), I64), e.b.shl(top, e.like(top, 32)))
+
+
+def half_part(e: Emitter, word: ir.Value, part: int) -> ir.Value:
+    """Half precision in the low (0) or high (1) half of each 32-bit word, as f32."""
+    bits = e.convert(e.b.lshr(word, e.like(word, 16)) if part else word, I16)
+    return e.b.fpext(e.bitcast(bits, F16), lanes_of(F32, word.type.count))
+
+
+def bfloat_part(e: Emitter, word: ir.Value, part: int) -> ir.Value:
+    """bfloat16 in the low (0) or high (1) half of each 32-bit word, as f32."""
+    return e.bitcast(e.b.and_(word, e.like(word, 0xFFFF0000)) if part else e.b.shl(word, e.like(word, 16)), F32)
+
+
 def magnitude(e: Emitter, value: ir.Value) -> ir.Value:
     """|value|."""
     return e.intrinsic("llvm.fabs", value.type, [value])

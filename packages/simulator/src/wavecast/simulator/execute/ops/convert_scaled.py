@@ -10,21 +10,18 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F16, F32, I16, I32, Emitter, lanes_of
-from wavecast.simulator.execute.numeric import limit_half, raw_bits
+from wavecast.simulator.execute.emitter import F16, F32, I32, Emitter, lanes_of
+from wavecast.simulator.execute.numeric import bfloat_part, half_part, limit_half, raw_bits, two_rows
 from wavecast.simulator.execute.ops.convert import bfloat_pair, pair
 from wavecast.simulator.execute.ops.convert_fp8 import (
     field,
-    format_of,
     joined,
-    narrow,
     random_bits,
     result_part,
     source_part,
-    two_rows,
-    widen,
 )
 from wavecast.simulator.execute.registry import raw
+from wavecast.simulator.execute.small_float import decode, encode, format_of
 
 _NAN = 0x7FC00000
 # 2**-127 is a denormal: what exponent 0 stands for.
@@ -62,11 +59,8 @@ def _inverse(e: Emitter, exponent: ir.Value) -> tuple[ir.Value, ir.Value]:
 
 def _halves(e: Emitter, word: ir.Value, source: str) -> tuple[ir.Value, ir.Value]:
     """Both 16-bit floats of a register as f32."""
-    if source == "bf16":
-        low = e.b.shl(word, e.like(word, 16))
-        return e.bitcast(low, F32), e.bitcast(e.b.and_(word, e.like(word, 0xFFFF0000)), F32)
-    low, high = e.convert(word, I16), e.convert(e.b.lshr(word, e.like(word, 16)), I16)
-    return e.b.fpext(e.bitcast(low, F16), lanes_of(F32)), e.b.fpext(e.bitcast(high, F16), lanes_of(F32))
+    part = bfloat_part if source == "bf16" else half_part
+    return part(e, word, 0), part(e, word, 1)
 
 
 def _word(e: Emitter) -> ir.Value:
@@ -92,7 +86,7 @@ def _narrowing(name: str, source: str) -> None:
         else:
             first, second = _halves(e, _word(e), source)
         factor, mark = _inverse(e, _exponent(e, 3 if source == "f32" else 2))
-        codes = [narrow(e, e.b.fmul(v, mark), format_of(e, name), scale=factor) for v in (first, second)]
+        codes = [encode(e, e.b.fmul(v, mark), format_of(e, name), scale=factor) for v in (first, second)]
         _store(e, joined(e, codes[0], codes[1], width), 2 * width)
 
     types = "b32 f32 f32 f32" if source == "f32" else "b32 b32 f32"
@@ -111,7 +105,7 @@ def _stochastic(name: str, source: str) -> None:
         factor, mark = _inverse(e, _exponent(e, 3))
         format_ = format_of(e, name)
         seed = random_bits(e, e.read(2, "b32"), format_)
-        _store(e, narrow(e, e.b.fmul(value, mark), format_, scale=factor, seed=seed), 8)
+        _store(e, encode(e, e.b.fmul(value, mark), format_, scale=factor, seed=seed), 8)
 
     raw(
         f"v_cvt_scalef32_sr_{name}_{source}", f"b32 {'f32' if source == 'f32' else 'b32'} b32 f32", by_architecture=True
@@ -124,7 +118,7 @@ def _widening_pair(name: str, target: str) -> None:
     def emit(e: Emitter) -> None:
         part = source_part(e, _word(e), 2 * width)
         factor = _factor(e, _exponent(e, 2))
-        plain = [widen(e, code, name) for code in (part, e.b.lshr(part, e.like(part, width)))]
+        plain = [decode(e, code, format_of(e, name)) for code in (part, e.b.lshr(part, e.like(part, width)))]
         low, high = (e.b.fmul(value, factor) for value in plain)
         if target == "f32":
             e.write(0, "b64", two_rows(e, low, high))
@@ -145,7 +139,7 @@ def _half(e: Emitter, scaled: ir.Value, sources: list[ir.Value]) -> ir.Value:
 
 def _widening_one(name: str, target: str) -> None:
     def emit(e: Emitter) -> None:
-        value = widen(e, source_part(e, _word(e), 8), name)
+        value = decode(e, source_part(e, _word(e), 8), format_of(e, name))
         scaled = e.b.fmul(value, _factor(e, _exponent(e, 2)))
         if target == "f32":
             e.write(0, "f32", scaled)

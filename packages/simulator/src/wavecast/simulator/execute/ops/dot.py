@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F16, F32, I16, I32, Emitter, lanes_of
+from wavecast.simulator.execute.emitter import F32, I32, Emitter
+from wavecast.simulator.execute.numeric import bfloat_part, half_part
 from wavecast.simulator.execute.ops.packed import pair_source
 from wavecast.simulator.execute.registry import raw
 
@@ -18,13 +19,11 @@ Elements = Callable[[Emitter, ir.Value], list[ir.Value]]
 
 
 def _halves(e: Emitter, word: ir.Value) -> list[ir.Value]:
-    low, high = e.convert(word, I16), e.convert(e.b.lshr(word, e.like(word, 16)), I16)
-    return [e.b.fpext(e.bitcast(half, F16), lanes_of(F32)) for half in (low, high)]
+    return [half_part(e, word, part) for part in range(2)]
 
 
 def _bfloats(e: Emitter, word: ir.Value) -> list[ir.Value]:
-    low = e.b.shl(word, e.like(word, 16))
-    return [e.bitcast(half, F32) for half in (low, e.b.and_(word, e.like(word, 0xFFFF0000)))]
+    return [bfloat_part(e, word, part) for part in range(2)]
 
 
 def _integers(width: int, *, signed: bool) -> Elements:

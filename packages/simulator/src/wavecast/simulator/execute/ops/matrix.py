@@ -16,10 +16,11 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F16, F32, F64, I8, I16, I32, I64, Emitter, lanes_of
+from wavecast.simulator.execute.emitter import F32, F64, I8, I32, I64, Emitter, lanes_of
 from wavecast.simulator.execute.layout import LANES, ROW_BYTES
+from wavecast.simulator.execute.numeric import bfloat_part, half_part
 from wavecast.simulator.execute.registry import raw
-from wavecast.simulator.execute.small_float import decode_fp8
+from wavecast.simulator.execute.small_float import decode, format_of
 
 _UNROLLED = 16
 
@@ -101,21 +102,19 @@ def unpack(e: Emitter, position: int, count: int, source: str) -> Iterator[ir.Va
         for index in range(0, count, per_word):
             word = e.b.load(e.row(position, index // per_word), typ=lanes_of(I32), align=64)
             for part in range(per_word):
-                yield decode(e, word, part, source)
+                yield element(e, word, part, source)
 
 
-def decode(e: Emitter, word: ir.Value, part: int, source: str) -> ir.Value:
+def element(e: Emitter, word: ir.Value, part: int, source: str) -> ir.Value:
     """Element ``part`` of each packed word as an accumulator value."""
     if source == "bf16":
-        shifted = e.b.shl(word, e.like(word, 16)) if part == 0 else e.b.and_(word, e.like(word, 0xFFFF0000))
-        return e.bitcast(shifted, F32)
+        return bfloat_part(e, word, part)
     if source == "f16":
-        half = e.convert(e.b.lshr(word, e.like(word, 16 * part)), I16)
-        return e.b.fpext(e.bitcast(half, F16), lanes_of(F32))
+        return half_part(e, word, part)
     byte = e.b.lshr(word, e.like(word, 8 * part))
     if source == "i8":
         return e.b.sext(e.convert(byte, I8), lanes_of(I32))
-    return decode_fp8(e, byte, source, arch=str(e.form.modifier("arch")))
+    return decode(e, byte, format_of(e, source))
 
 
 def _pack(e: Emitter, position: int, shape: Shape, source: str) -> ir.Value:

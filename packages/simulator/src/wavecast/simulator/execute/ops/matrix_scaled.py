@@ -13,36 +13,36 @@ from wavecast.simulator.execute.emitter import F32, I32, Emitter, lanes_of
 from wavecast.simulator.execute.layout import LANES
 from wavecast.simulator.execute.ops.matrix import Shape, product
 from wavecast.simulator.execute.registry import raw
-from wavecast.simulator.execute.small_float import decode_e8m0, decode_fp4, decode_fp8
+from wavecast.simulator.execute.small_float import E2M1, E4M3_OCP, E5M2_OCP, SmallFloat, decode, decode_e8m0
 
-_FORMATS = {0: "fp8", 1: "bf8", 4: "fp4"}
+_FORMATS = {0: E4M3_OCP, 1: E5M2_OCP, 4: E2M1}
 _BLOCK = 32
 _PER_LANE = 32
 
 
-def _format(e: Emitter, name: str) -> str:
+def _format(e: Emitter, name: str) -> SmallFloat:
     number = int(e.form.modifier(name))  # type: ignore[arg-type]
     if number not in _FORMATS:
         raise NotImplementedError(f"{name}:{number}, a 6-bit format, in a matrix instruction")
     return _FORMATS[number]
 
 
-def _element(e: Emitter, position: int, index: int, source: str) -> ir.Value:
+def _element(e: Emitter, position: int, index: int, source: SmallFloat) -> ir.Value:
     """Element ``index`` of each lane as <64 x float>."""
-    per_word = 8 if source == "fp4" else 4
+    per_word = 8 if source is E2M1 else 4
     word = e.b.load(e.row(position, index // per_word), typ=lanes_of(I32), align=64)
     code = e.b.lshr(word, e.like(word, index % per_word * (32 // per_word)))
-    return decode_fp4(e, code) if source == "fp4" else decode_fp8(e, code, source, arch="gfx950")
+    return decode(e, code, source)
 
 
-def _k(shape: Shape, source: str, group: int, index: int) -> int:
-    if source == "fp4":
+def _k(shape: Shape, source: SmallFloat, group: int, index: int) -> int:
+    if source is E2M1:
         return _PER_LANE * group + index
     half = _PER_LANE // 2
     return shape.depth // 2 * (index // half) + half * group + index % half
 
 
-def _pack(e: Emitter, position: int, shape: Shape, source: str, scales: ir.Value | None) -> ir.Value:
+def _pack(e: Emitter, position: int, shape: Shape, source: SmallFloat, scales: ir.Value | None) -> ir.Value:
     """A or B, scaled, as a stack array [k][row or column] of fp32."""
     array = e.allocate(F32, shape.depth * shape.size)
     for index in range(_PER_LANE):

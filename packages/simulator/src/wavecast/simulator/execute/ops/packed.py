@@ -12,8 +12,7 @@ from llvmlite import ir
 
 from wavecast.simulator.execute.emitter import F16, F32, I16, I32, Emitter, lanes_of
 from wavecast.simulator.execute.layout import LANES
-from wavecast.simulator.execute.numeric import fma_half, larger, limit_half, smaller
-from wavecast.simulator.execute.ops.convert_fp8 import two_rows
+from wavecast.simulator.execute.numeric import fma_half, larger, limit_half, smaller, two_rows
 from wavecast.simulator.execute.registry import raw
 
 Semantics = Callable[..., ir.Value]

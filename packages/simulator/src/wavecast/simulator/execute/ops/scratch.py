@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
+from wavecast.simulator.execute.address import stop_stray
 from wavecast.simulator.execute.emitter import I32, I64, POINTER, Emitter
 from wavecast.simulator.execute.layout import LANES, Context, Fault, RowKind
 from wavecast.simulator.execute.ops.global_memory import (
@@ -32,19 +33,9 @@ def scratch_places(e: Emitter, vector: int, scalar: int, width: int) -> Places:
     limit = e.splat(e.convert(e.b.sub(size, I64(width)), I32))
     inside = e.b.and_(e.b.bitcast(e.b.icmp_unsigned("<=", offsets, limit), I64), fits)
     stray = e.b.and_(e.exec_mask(), e.b.not_(inside))
+    stop_stray(e, e.convert(offsets, I64, signed=True), stray, width, fault=Fault.STRAY_SCRATCH)
     slots = e.allocate(I32, LANES)
     e.b.store(offsets, slots, align=64)
-    with e.b.if_then(e.b.icmp_unsigned("!=", stray, I64(0)), likely=False):
-        lane = e.call("llvm.cttz.i64", I64, [stray, ir.Constant(ir.IntType(1), 1)])
-        offset = e.b.load(e.at(slots, e.b.mul(lane, I64(4))), typ=I32, align=4)
-        for slot, value in (
-            (Context.FAULT_ADDRESS, e.b.sext(offset, I64)),
-            (Context.FAULT_LANE, lane),
-            (Context.FAULT_BYTES, I64(width)),
-            (Context.FAULT, I64(Fault.STRAY_SCRATCH)),
-        ):
-            e.context_store(slot, value)
-        e.b.ret_void()
     base = e.b.inttoptr(e.context_load(Context.SCRATCH), POINTER)
 
     def pointer(lane: ir.Value) -> ir.Value:
