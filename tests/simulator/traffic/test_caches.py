@@ -9,6 +9,7 @@ from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.caches import ATOMIC, EVENT, LEVELS, READ, WRITE, CacheState, Flow, Level, set_of
 from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped_bytes, capped_lines
+from wavecast.simulator.traffic.l1 import empty_l1, settle
 from wavecast.simulator.traffic.reference import LruSets, miss_count
 
 FULL = np.uint64(2**64 - 1)
@@ -22,17 +23,19 @@ def stream(lines: np.ndarray, kind: int, *, low: int = 2**64 - 1, high: int = 2*
     return events
 
 
-def run(state: CacheState, events: np.ndarray, workgroups: int = 1) -> np.ndarray:
+def run(state: CacheState, events: np.ndarray, *, l1_share: int = 1) -> np.ndarray:
+    """Send a stream of one workgroup through an empty L1 and what is behind it."""
     levels = np.zeros((1, LEVELS), dtype=np.int64)
-    state.run(events, workgroups, levels)
+    left = settle(empty_l1(state.device, l1_share), events, 0, len(events), levels, state.stride)
+    state.run(events[:left], levels)
     return levels[0]
 
 
 def test_l1_and_l2_equal_the_plain_caches(device: Device) -> None:
-    state = CacheState(device, 4, 0.01)
+    state = CacheState(device, 0.01)
     lines = np.random.default_rng(3).integers(0, 1500, 6000).astype(np.uint64)
-    levels = run(state, stream(lines, READ))
-    sets, ways = state.l1_shape
+    levels = run(state, stream(lines, READ), l1_share=4)
+    _, sets, ways = empty_l1(device, 4).shape
     assert sets * ways == 64  # a quarter of 256 lines
     index = [set_of(line, sets) for line in lines]
     l1_misses = miss_count(lines.tolist(), sets, ways, index)
@@ -47,7 +50,7 @@ def test_l1_and_l2_equal_the_plain_caches(device: Device) -> None:
 
 
 def test_a_set_that_fits_is_read_once(device: Device) -> None:
-    state = CacheState(device, 1, 1.0)
+    state = CacheState(device, 1.0)
     lines = np.tile(np.arange(10_000, dtype=np.uint64), 3)
     levels = run(state, stream(lines, READ))
     assert state.totals[Flow.FABRIC_READS] == state.totals[Flow.HBM_READS] == 10_000
@@ -56,7 +59,7 @@ def test_a_set_that_fits_is_read_once(device: Device) -> None:
 
 def test_a_cyclic_set_over_capacity_is_no_hit(device: Device) -> None:
     """Three times the capacity of L2, read round and round: least recently used keeps nothing."""
-    state = CacheState(device, 1, 1.0)
+    state = CacheState(device, 1.0)
     lines = np.tile(np.arange(3 * 32768, dtype=np.uint64), 2)
     run(state, stream(lines, READ))
     assert state.totals[Flow.FABRIC_READS] > 0.97 * len(lines)
@@ -64,7 +67,7 @@ def test_a_cyclic_set_over_capacity_is_no_hit(device: Device) -> None:
 
 
 def test_xcds_do_not_share_an_l2(device: Device) -> None:
-    state = CacheState(device, 1, 1.0)
+    state = CacheState(device, 1.0)
     lines = np.arange(100, dtype=np.uint64)
     run(state, stream(lines, READ))
     run(state, stream(lines, READ, xcd=1))
@@ -83,7 +86,7 @@ def test_xcds_do_not_share_an_l2(device: Device) -> None:
     ],
 )
 def test_write_back_of_masked_lines(device: Device, low: int, high: int, requests: int, size: int) -> None:
-    state = CacheState(device, 1, 1.0)
+    state = CacheState(device, 1.0)
     run(state, stream(np.arange(50, dtype=np.uint64), WRITE, low=low, high=high))
     assert state.dirty_lines_per_xcd == pytest.approx(50 / 8)
     state.drain()
@@ -94,7 +97,7 @@ def test_write_back_of_masked_lines(device: Device, low: int, high: int, request
 
 
 def test_bytes_of_one_line_gather_in_l2(device: Device) -> None:
-    state = CacheState(device, 1, 1.0)
+    state = CacheState(device, 1.0)
     events = np.concatenate([stream(np.array([7], np.uint64), WRITE, low=1 << byte, high=0) for byte in range(64)])
     run(state, events)
     state.drain()
@@ -103,7 +106,7 @@ def test_bytes_of_one_line_gather_in_l2(device: Device) -> None:
 
 
 def test_reading_what_was_written_needs_no_fetch(device: Device) -> None:
-    state = CacheState(device, 1, 1.0)
+    state = CacheState(device, 1.0)
     line = np.array([9], np.uint64)
     run(state, stream(line, WRITE, low=0xFF, high=0))
     run(state, stream(line, READ, low=0x0F, high=0))
@@ -113,7 +116,7 @@ def test_reading_what_was_written_needs_no_fetch(device: Device) -> None:
 
 
 def test_atomics_pass_by_the_l2(device: Device) -> None:
-    state = CacheState(device, 1, 1.0)
+    state = CacheState(device, 1.0)
     levels = run(state, stream(np.zeros(10, np.uint64), ATOMIC))
     assert levels[Level.L2_HITS] == 0
     assert state.totals[Flow.HBM_READS] == 1

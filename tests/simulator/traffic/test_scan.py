@@ -8,11 +8,13 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from wavecast.simulator.devices import load_device
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic import reference
-from wavecast.simulator.traffic.caches import EVENT, READ
+from wavecast.simulator.traffic.caches import EVENT, LEVELS, READ, READ_FROM_L1
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import COUNTS, Count
+from wavecast.simulator.traffic.l1 import empty_l1
 from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, words_of
 from wavecast.simulator.traffic.shapes import empty_shapes
 from wavecast.simulator.traffic.tables import InstructionTables, instruction_tables
@@ -67,6 +69,8 @@ def scanned(records: np.ndarray, tables: InstructionTables, shapes: int) -> tupl
         empty_shapes(shapes),
         counts,
         np.zeros(2, dtype=np.int64),
+        empty_l1(load_device("mi300x"), 1),
+        np.zeros((len(OPCODES), LEVELS), dtype=np.int64),
         events,
         np.zeros(1000, dtype=np.int64),
         channels,
@@ -146,7 +150,7 @@ def test_remembered_shapes_equal_those_worked_out(
     assert found == wanted_events
     assert (events["xcd"] == events["slot"] % XCDS).all()
     assert (channels == wanted_load).all()
-    assert (events["kind"][events["instruction"] == 0] == READ).all()
+    assert set(events["kind"][events["instruction"] == 0]) == {READ, READ_FROM_L1}
 
 
 def test_a_trace_in_pieces_is_taken_as_a_whole(
@@ -157,16 +161,27 @@ def test_a_trace_in_pieces_is_taken_as_a_whole(
     records = np.concatenate([record_of(0, (1 << 20) + LANES * 16, workgroup=number) for number in range(40)])
     counts, events, cursor = np.zeros((len(OPCODES), COUNTS), np.int64), np.zeros(160, EVENT), start_of_trace()
     clusters, shapes, done, stops = np.zeros(100, np.int64), empty_shapes(), 0, []
+    l1, levels = empty_l1(load_device("mi300x"), 1), np.zeros((len(OPCODES), LEVELS), np.int64)
     while done < len(records):
         part = records[done:]
         done += scan(
             *(part[name] for name in ("instruction", "wave", "workgroup", "exec")),
             words_of(part),
-            *(tables.columns, tables.phase_of_lane, shapes, counts, np.zeros(1, np.int64), events, clusters),
+            *(
+                tables.columns,
+                tables.phase_of_lane,
+                shapes,
+                counts,
+                np.zeros(1, np.int64),
+                l1,
+                levels,
+                events,
+                clusters,
+            ),
             *(np.zeros((XCDS, STEPS, CHANNELS), np.int64), 1, cursor, 27 if done < 27 else 100, 1),
         )
         stops.append((done, int(cursor[Cursor.EVENTS]), int(cursor[Cursor.SLOT])))
-        cursor[Cursor.EVENTS], cursor[Cursor.SLOT] = 0, -1
+        cursor[Cursor.EVENTS], cursor[Cursor.SETTLED], cursor[Cursor.SLOT] = 0, 0, -1
     # 160 events hold five records of eight lines before the 128 that one more might need do not fit.
     ends = [5, 10, 15, 20, 25, 27, 32, 37, 40]
     taken = np.diff([0, *ends])

@@ -1,13 +1,12 @@
-"""L1, L2 and memory-side cache, simulated over the line accesses of co-resident workgroups.
+"""L2 and memory-side cache, simulated over the line accesses of co-resident workgroups that L1 lets through.
 
-* L1 of a compute unit: reads allocate, writes go through, the capacity is shared evenly by the resident workgroups.
 * L2 of an XCD: 16 ways, write-back with a byte mask, least recently used out first. A write allocates without reading.
   What leaves is written in requests of 64 bytes, or of 32 bytes for each touched half of a segment.
 * Memory-side cache: behind every L2. Atomics go there directly.
 
 Set numbers are hashed from the line number, since the real maps are not published. When only a part of the grid runs,
-L2 and memory-side cache keep that part of their sets. When only one line in ``stride`` is followed, they keep one set
-in ``stride``, and whoever reads the totals multiplies: caches treat all lines alike. L1 is too small for that.
+both keep that part of their sets. When only one line in ``stride`` is followed, they keep one set in ``stride``, and
+whoever reads the totals multiplies: caches treat all lines alike.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ from numba import njit
 
 from wavecast.simulator.devices import Device
 
-READ, WRITE, ATOMIC = 0, 1, 2
-_WAYS = 16
-_EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
+# A read that L1 serves touches the line but goes no further.
+READ_FROM_L1, READ, WRITE, ATOMIC = -1, 0, 1, 2
+WAYS = 16
+EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 EVENT = np.dtype(
     [
@@ -69,13 +69,11 @@ class CacheState:
 
     Args:
         device: Sizes.
-        workgroups_per_cu: Workgroups that share an L1.
         fraction: Part of the grid that runs: scales L2 and memory-side cache.
-        stride: One line in so many is followed beyond L1.
+        stride: One line in so many is followed.
     """
 
     device: Device
-    workgroups_per_cu: int
     fraction: float
     stride: int = 1
     l2_tags: np.ndarray = field(init=False)
@@ -91,23 +89,16 @@ class CacheState:
     def __post_init__(self) -> None:
         line, xcds = self.device.l2.line_bytes, self.device.compute.num_xcd
         sets = _scaled_sets(self.device.l2.bytes_per_xcd, line, self.device.l2.ways, self.fraction / self.stride)
-        self.l2_tags = np.full((xcds, sets, self.device.l2.ways), _EMPTY, dtype=np.uint64)
+        self.l2_tags = np.full((xcds, sets, self.device.l2.ways), EMPTY, dtype=np.uint64)
         self.l2_used = np.zeros(self.l2_tags.shape, dtype=np.int64)
         self.l2_masks = np.zeros((*self.l2_tags.shape, 2), dtype=np.uint64)
         self.l2_filled = np.zeros(self.l2_tags.shape, dtype=np.bool_)
-        sets = _scaled_sets(self.device.mall.bytes, line, _WAYS, self.fraction / self.stride)
-        self.mall_tags = np.full((1, sets, _WAYS), _EMPTY, dtype=np.uint64)
+        sets = _scaled_sets(self.device.mall.bytes, line, WAYS, self.fraction / self.stride)
+        self.mall_tags = np.full((1, sets, WAYS), EMPTY, dtype=np.uint64)
         self.mall_used = np.zeros(self.mall_tags.shape, dtype=np.int64)
         self.mall_dirty = np.zeros(self.mall_tags.shape, dtype=np.uint8)
         self.totals = np.zeros(len(Flow), dtype=np.int64)
         self.clock = np.zeros(1, dtype=np.int64)
-
-    @property
-    def l1_shape(self) -> tuple[int, int]:
-        """Sets and ways of the part of an L1 that one workgroup has."""
-        lines = max(1, self.device.l1.bytes_per_cu // self.device.l1.line_bytes // self.workgroups_per_cu)
-        ways = min(_WAYS, lines)
-        return lines // ways, ways
 
     @property
     def dirty_lines_per_xcd(self) -> float:
@@ -116,21 +107,16 @@ class CacheState:
         capacity = self.device.l2.bytes_per_xcd / self.device.l2.line_bytes
         return float(min(dirty * self.stride / self.fraction, capacity))
 
-    def run(self, events: np.ndarray, workgroups: int, levels: np.ndarray) -> None:
+    def run(self, events: np.ndarray, levels: np.ndarray) -> None:
         """Send a batch through the caches, all its workgroups side by side.
 
         Args:
             events: ``EVENT`` records of the batch in the order of execution.
-            workgroups: Number of workgroups in it.
-            levels: int64 (instructions, LEVELS), added to; beyond L1, what the lines that are followed add.
+            levels: int64 (instructions, LEVELS), added to by the lines that are followed.
         """
-        sets, ways = self.l1_shape
-        l1_tags = np.full((workgroups, sets, ways), _EMPTY, dtype=np.uint64)
         _run(
             events,
             in_step(events["order"]),
-            l1_tags,
-            np.zeros(l1_tags.shape, dtype=np.int64),
             self.l2_tags,
             self.l2_used,
             self.l2_masks,
@@ -177,7 +163,7 @@ def is_followed(line: Any, stride: Any) -> Any:
 @njit(cache=True)
 def in_step(order: np.ndarray) -> np.ndarray:
     """Positions of events by their place in the streams, equal ones as they come: a stable counting sort."""
-    starts = np.zeros(order.max() + 2, dtype=np.int64)
+    starts = np.zeros(order.max() + 2 if len(order) else 1, dtype=np.int64)
     for place in order:
         starts[place + 1] += 1
     for place in range(1, len(starts)):
@@ -207,7 +193,7 @@ def set_of(line: Any, sets: Any) -> Any:
 
 
 @njit(cache=True)
-def _find(tags: np.ndarray, used: np.ndarray, line: Any, now: Any) -> Any:
+def find_way(tags: np.ndarray, used: np.ndarray, line: Any, now: Any) -> Any:
     """(way, hit): where the line is, or the way that it replaces; the way counts as used now."""
     for way in range(tags.shape[0]):
         if tags[way] == line:
@@ -226,7 +212,7 @@ def _half_requests(mask: Any) -> Any:
     """(requests, bytes) that write one 64-byte segment of which ``mask`` is dirty."""
     if mask == np.uint64(0):
         return 0, 0
-    if mask == _EMPTY:
+    if mask == EMPTY:
         return 1, 64
     low = 1 if mask & np.uint64(0xFFFFFFFF) else 0
     high = 1 if mask >> np.uint64(32) else 0
@@ -262,7 +248,7 @@ def _touch_mall(
 ) -> Any:
     """Access the memory-side cache; what leaves it dirty is written to HBM. Returns whether it hit."""
     index = set_of(line, tags.shape[1])
-    way, hit = _find(tags[0, index], used[0, index], line, now)
+    way, hit = find_way(tags[0, index], used[0, index], line, now)
     if not hit:
         totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(dirty[0, index, way])
         tags[0, index, way] = line
@@ -293,8 +279,6 @@ def _write_back(
 def _run(
     events: np.ndarray,
     order: np.ndarray,
-    l1_tags: np.ndarray,
-    l1_used: np.ndarray,
     l2_tags: np.ndarray,
     l2_used: np.ndarray,
     l2_masks: np.ndarray,
@@ -311,18 +295,9 @@ def _run(
     for position in order:
         event = events[position]
         line, kind, instruction, xcd = event["line"], event["kind"], event["instruction"], event["xcd"]
-        now += 1
-        if kind == READ:
-            index = set_of(line, l1_tags.shape[1])
-            tags = l1_tags[event["slot"], index]
-            way, hit = _find(tags, l1_used[event["slot"], index], line, now)
-            if hit:
-                levels[instruction, Level.L1_HITS] += 1
-                continue
-            tags[way] = line
-            levels[instruction, Level.L2_REQUESTS] += 1
-        if not is_followed(line, stride):
+        if kind == READ_FROM_L1 or not is_followed(line, stride):
             continue
+        now += 1
         if kind == ATOMIC:
             hit = _touch_mall(
                 mall_tags, mall_used, mall_dirty, line, _sectors(event["low"], event["high"]), totals, now
@@ -331,7 +306,7 @@ def _run(
             totals[Flow.HBM_READS] += not hit
             continue
         index = set_of(line, l2_tags.shape[1])
-        way, hit = _find(l2_tags[xcd, index], l2_used[xcd, index], line, now)
+        way, hit = find_way(l2_tags[xcd, index], l2_used[xcd, index], line, now)
         masks = l2_masks[xcd, index, way]
         if not hit:
             if masks[0] | masks[1]:

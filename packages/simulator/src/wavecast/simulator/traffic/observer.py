@@ -9,12 +9,23 @@ import numpy as np
 from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.traffic.caches import ATOMIC, BEYOND_L1, EVENT, LEVELS, READ, WRITE, CacheState, Level
+from wavecast.simulator.traffic.caches import (
+    ATOMIC,
+    BEYOND_L1,
+    EVENT,
+    LEVELS,
+    READ,
+    READ_FROM_L1,
+    WRITE,
+    CacheState,
+    Level,
+)
 from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.coalescing import COUNTS, Count
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines
+from wavecast.simulator.traffic.l1 import empty_l1, settle, thin_out
 from wavecast.simulator.traffic.residency import residency
-from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, thin_out, words_of
+from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, words_of
 from wavecast.simulator.traffic.shapes import empty_shapes
 from wavecast.simulator.traffic.summary import Observed, summarise
 from wavecast.simulator.traffic.tables import Column, instruction_tables
@@ -23,7 +34,7 @@ from wavecast.simulator.traffic.traffic import Traffic
 # Line accesses kept before a batch is simulated: bounds memory to about 100 MB.
 _EVENT_CAPACITY = 2_000_000
 # Line accesses that the caches are to follow, about, of the workgroups that run.
-_FOLLOWED = 1_500_000
+_FOLLOWED = 1_000_000
 # Of so many lines at least one is followed.
 _LARGEST_STRIDE = 32
 
@@ -56,6 +67,9 @@ class TrafficObserver:
         self._total = total_workgroups
         self._executed = total_workgroups if executed_workgroups is None else executed_workgroups
         self._resident = self._residency.workgroups_per_cu * device.compute.num_cu
+        # Fewer workgroups than fit share a compute unit if the grid does not fill the device.
+        filling = -(-total_workgroups // device.compute.num_cu)
+        self._l1 = empty_l1(device, max(1, min(self._residency.workgroups_per_cu, filling)))
         self._caches: CacheState | None = None
         self._counts = np.zeros((len(kernel.instructions), COUNTS), dtype=np.int64)
         self._levels = np.zeros((len(kernel.instructions), LEVELS), dtype=np.int64)
@@ -89,9 +103,17 @@ class TrafficObserver:
         while self._caches is None and self._stride < _LARGEST_STRIDE and accesses > self._stride * _FOLLOWED:
             self._follow_fewer()
 
+    def _settle(self) -> None:
+        """Send what the last workgroup has done so far through its L1."""
+        first, last = self._cursor[Cursor.SETTLED], self._cursor[Cursor.EVENTS]
+        settled = settle(self._l1, self._events, first, last, self._levels, self._stride)
+        self._cursor[Cursor.SETTLED] = self._cursor[Cursor.EVENTS] = settled
+
     def _follow_fewer(self) -> None:
+        self._settle()
         self._stride *= 2
         self._cursor[Cursor.EVENTS] = thin_out(self._events[: self._cursor[Cursor.EVENTS]], self._stride)
+        self._cursor[Cursor.SETTLED] = self._cursor[Cursor.EVENTS]
 
     def _make_room(self) -> None:
         """Empty a full batch, or follow fewer lines if caches are not sized yet and that frees a good part of it."""
@@ -117,6 +139,8 @@ class TrafficObserver:
                 self._shapes,
                 self._counts,
                 self._order,
+                self._l1,
+                self._levels,
                 self._events,
                 self._clusters,
                 self._channels.counts,
@@ -137,24 +161,20 @@ class TrafficObserver:
 
     def _simulate(self) -> None:
         """Send the collected batch through the caches and forget it."""
+        self._settle()
         events = self._events[: self._cursor[Cursor.EVENTS]]
         if len(events):
-            workgroups = int(self._cursor[Cursor.SLOT]) + 1
-            self._cache_state().run(events, workgroups, self._levels)
-            self._reads.add(events, (READ,), clusters=self._clusters, stride=self._stride)
+            self._cache_state().run(events, self._levels)
+            self._reads.add(events, (READ_FROM_L1, READ), clusters=self._clusters, stride=self._stride)
             self._writes.add(events, (WRITE, ATOMIC), clusters=self._clusters, stride=self._stride)
             atomics = events["line"][events["kind"] == ATOMIC]
             if len(atomics):
                 self._atomic_lines.append(np.array(atomics))
-        self._cursor[Cursor.EVENTS], self._cursor[Cursor.SLOT] = 0, -1
+        self._cursor[Cursor.EVENTS], self._cursor[Cursor.SETTLED], self._cursor[Cursor.SLOT] = 0, 0, -1
 
     def _cache_state(self) -> CacheState:
         if self._caches is None:
-            fraction = self._executed / self._total
-            # Fewer workgroups than fit share a compute unit if the grid does not fill the device.
-            filling = -(-self._total // self._device.compute.num_cu)
-            sharing = max(1, min(self._residency.workgroups_per_cu, filling))
-            self._caches = CacheState(self._device, sharing, fraction, self._stride)
+            self._caches = CacheState(self._device, self._executed / self._total, self._stride)
         return self._caches
 
     def _levels_of_all_lines(self) -> np.ndarray:

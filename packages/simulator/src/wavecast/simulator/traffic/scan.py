@@ -12,6 +12,7 @@ from wavecast.simulator.execute.trace import RECORD
 from wavecast.simulator.traffic.caches import READ, WRITE, is_followed
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count
+from wavecast.simulator.traffic.l1 import clear, settle
 from wavecast.simulator.traffic.shapes import (
     Fact,
     Shapes,
@@ -25,7 +26,7 @@ from wavecast.simulator.traffic.shapes import (
 from wavecast.simulator.traffic.tables import GLOBAL, LDS, UNTRACED, Column
 
 # Words of a record before the addresses, which are its last ones.
-FIRST_ADDRESS = RECORD.fields["address"][1] // 8
+FIRST_ADDRESS = RECORD.itemsize // 8 - 64
 
 
 class Cursor(IntEnum):
@@ -35,6 +36,7 @@ class Cursor(IntEnum):
     CLUSTER = 1  # number of its cluster of consecutive workgroups
     SLOT = 2  # its place in the batch; -1 before the first
     EVENTS = 3  # events of the batch
+    SETTLED = 4  # those that have been through L1
 
 
 def start_of_trace() -> np.ndarray:
@@ -56,6 +58,8 @@ def scan(
     shapes: Shapes,
     counts: np.ndarray,
     order: np.ndarray,
+    l1: np.ndarray,
+    levels: np.ndarray,
     events: np.ndarray,
     clusters: np.ndarray,
     channels: np.ndarray,
@@ -78,13 +82,15 @@ def scan(
         shapes: Remembered shapes.
         counts: int64 (instructions, COUNTS), added to.
         order: int64, next position in the memory stream of each wave.
+        l1: L1 of the last workgroup.
+        levels: int64 (instructions, LEVELS), added to as far as L1 goes.
         events: ``EVENT``, filled.
         clusters: int64, filled with the cluster of each workgroup of the batch.
         channels: int64 (XCDs, STEPS, channels), requests, added to.
         interleave_shift: Binary logarithm of the lines of one channel before the next has its turn.
         cursor: int64, one entry a ``Cursor``.
         window_end: First workgroup that is not co-resident with those of the batch.
-        stride: Of the written lines, one in so many makes an event.
+        stride: One line in so many is followed.
 
     Returns:
         Records taken: all, unless the batch is full or the next workgroup is beyond the window.
@@ -99,6 +105,9 @@ def scan(
             cursor[Cursor.EVENTS] = used
             return record
         if workgroup != cursor[Cursor.WORKGROUP]:
+            used = settle(l1, events, cursor[Cursor.SETTLED], used, levels, stride)
+            cursor[Cursor.SETTLED] = used
+            clear(l1)
             cursor[Cursor.CLUSTER] += workgroup != cursor[Cursor.WORKGROUP] + 1
             cursor[Cursor.WORKGROUP] = workgroup
             _join(cursor, clusters)
@@ -144,17 +153,6 @@ def scan(
 def words_of(records: np.ndarray) -> np.ndarray:
     """Records as contiguous uint64 (records, words); a copy only if they are not laid out as the engine's."""
     return np.ascontiguousarray(records, dtype=RECORD).view(np.uint64).reshape(len(records), -1)
-
-
-@njit(cache=True)
-def thin_out(events: np.ndarray, stride: Any) -> Any:
-    """Keep the writes of the lines that are followed, and everything else; returns the number of events left."""
-    kept = 0
-    for position in range(len(events)):
-        if events[position]["kind"] != WRITE or is_followed(events[position]["line"], stride):
-            events[kept] = events[position]
-            kept += 1
-    return kept
 
 
 @njit(cache=True)
