@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I1, I8, I32, I64, POINTER, Emitter
+from wavecast.simulator.execute.builder import I1, I8, I32, I64, POINTER
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, Argument, Context, Fault
 from wavecast.simulator.execute.trace import RECORD
 from wavecast.simulator.execute.transfer import Places, consecutive

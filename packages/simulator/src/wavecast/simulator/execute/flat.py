@@ -5,7 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from wavecast.simulator.execute.address import record, stop_stray, translated
-from wavecast.simulator.execute.emitter import I64, POINTER, Emitter
+from wavecast.simulator.execute.builder import I64, POINTER
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, PRIVATE_BASE, SHARED_BASE, Context
 from wavecast.simulator.execute.transfer import Places, consecutive
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F16, F32, F64, I1, I16, I32, I64, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F16, F32, F64, I1, I16, I32, I64, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.program.instruction import MODE
 
 # Bit of MODE that makes conversions to 8 bits and half-precision results saturate instead of overflowing.

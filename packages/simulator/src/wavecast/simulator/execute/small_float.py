@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F16, F32, I16, I32, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F16, F32, I16, I32, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.numeric import magnitude, raw_bits, saturating
 
 

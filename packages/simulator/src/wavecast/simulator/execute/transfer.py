@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I8, I16, I32, I64, POINTER, Emitter, lanes_of
+from wavecast.simulator.execute.builder import I8, I16, I32, I64, POINTER, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES
 
 # Lanes moved per turn of the loop that serves a full EXEC.

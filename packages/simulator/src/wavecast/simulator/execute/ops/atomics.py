@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from wavecast.simulator.execute.address import global_places, record
-from wavecast.simulator.execute.emitter import F16, F32, F64, I16, I32, I64, Emitter
+from wavecast.simulator.execute.builder import F16, F32, F64, I16, I32, I64
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, RowKind
 from wavecast.simulator.execute.ops.buffer_memory import buffer_access
 from wavecast.simulator.execute.ops.global_memory import global_addresses, recorded_places, skip_if_idle

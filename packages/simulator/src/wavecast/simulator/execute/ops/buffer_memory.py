@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from wavecast.simulator.execute.address import global_places, record
-from wavecast.simulator.execute.emitter import I8, I32, I64, Emitter, lanes_of
+from wavecast.simulator.execute.builder import I8, I32, I64, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, Context, Fault, RowKind
 from wavecast.simulator.execute.ops.global_memory import (
     LOADS,

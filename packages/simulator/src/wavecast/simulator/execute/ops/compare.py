@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I1, I64, Emitter, lanes_of
+from wavecast.simulator.execute.builder import I1, I64, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.registry import raw, vector
 from wavecast.simulator.program.instruction import EXEC
 

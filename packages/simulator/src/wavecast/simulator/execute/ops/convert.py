@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F16, F32, F64, I16, I32, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F16, F32, F64, I16, I32, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.numeric import is_nan, magnitude, raw_bits, to_half
 from wavecast.simulator.execute.ops.vector_float import rounded
 from wavecast.simulator.execute.registry import vector

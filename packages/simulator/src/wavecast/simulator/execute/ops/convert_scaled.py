@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F16, F32, I32, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F16, F32, I32, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.numeric import bfloat_part, half_part, limit_half, raw_bits, two_rows
 from wavecast.simulator.execute.ops.convert import bfloat_pair, pair
 from wavecast.simulator.execute.ops.convert_fp8 import (

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F32, F64, I1, I64, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F32, F64, I1, I64, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.numeric import is_nan, magnitude, quieted, rarely, raw_bits
 from wavecast.simulator.execute.registry import vector
 from wavecast.simulator.program.instruction import VCC

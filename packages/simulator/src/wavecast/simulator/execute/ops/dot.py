@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F32, I32, Emitter
+from wavecast.simulator.execute.builder import F32, I32
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.numeric import bfloat_part, half_part
 from wavecast.simulator.execute.ops.packed import pair_source
 from wavecast.simulator.execute.registry import raw

@@ -5,7 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from wavecast.simulator.execute.address import global_places, record
-from wavecast.simulator.execute.emitter import I8, I16, I64, Emitter
+from wavecast.simulator.execute.builder import I8, I16, I64
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.flat import flat_places
 from wavecast.simulator.execute.layout import RowKind
 from wavecast.simulator.execute.registry import raw

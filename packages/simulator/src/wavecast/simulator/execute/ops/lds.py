@@ -10,7 +10,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from wavecast.simulator.execute.address import record
-from wavecast.simulator.execute.emitter import I8, I16, I32, I64, POINTER, Emitter
+from wavecast.simulator.execute.builder import I8, I16, I32, I64, POINTER
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, Context, RowKind
 from wavecast.simulator.execute.registry import raw
 from wavecast.simulator.execute.transfer import (

@@ -9,7 +9,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from wavecast.simulator.execute.address import global_places, record
-from wavecast.simulator.execute.emitter import I32, Emitter, lanes_of
+from wavecast.simulator.execute.builder import I32, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, RowKind
 from wavecast.simulator.execute.ops.global_memory import (
     SMALL_LOADS,

@@ -6,7 +6,8 @@ import re
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I32, I64, Emitter
+from wavecast.simulator.execute.builder import I32, I64
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES
 from wavecast.simulator.execute.registry import raw
 from wavecast.simulator.execute.transfer import each_lane

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I8, I16, I32, Emitter, lanes_of
+from wavecast.simulator.execute.builder import I8, I16, I32, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, RowKind
 from wavecast.simulator.execute.ops.lds import lds_addresses, lds_places, record_lds
 from wavecast.simulator.execute.registry import raw

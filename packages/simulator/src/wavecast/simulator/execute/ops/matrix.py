@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F32, F64, I8, I32, I64, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F32, F64, I8, I32, I64, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, ROW_BYTES
 from wavecast.simulator.execute.numeric import bfloat_part, half_part
 from wavecast.simulator.execute.registry import raw

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F32, I32, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F32, I32, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES
 from wavecast.simulator.execute.ops.matrix import Shape, product
 from wavecast.simulator.execute.registry import raw

@@ -10,7 +10,8 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F16, F32, I16, I32, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F16, F32, I16, I32, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES
 from wavecast.simulator.execute.numeric import fma_half, larger, limit_half, smaller, two_rows
 from wavecast.simulator.execute.registry import raw

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I1, I32, I64, Emitter
+from wavecast.simulator.execute.builder import I1, I32, I64
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.registry import raw, scalar
 from wavecast.simulator.program.instruction import SCC
 

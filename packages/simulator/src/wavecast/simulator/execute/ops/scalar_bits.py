@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I1, I8, I16, I32, Emitter
+from wavecast.simulator.execute.builder import I1, I8, I16, I32
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.ops.scalar_alu import nonzero
 from wavecast.simulator.execute.registry import raw, scalar
 

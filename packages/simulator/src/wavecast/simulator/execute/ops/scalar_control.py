@@ -6,7 +6,8 @@ import re
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import I32, I64, Emitter
+from wavecast.simulator.execute.builder import I32, I64
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import Context, Fault, RowKind
 from wavecast.simulator.execute.ops.scalar_alu import logic, nonzero
 from wavecast.simulator.execute.registry import raw, scalar

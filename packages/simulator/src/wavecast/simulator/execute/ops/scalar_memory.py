@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from wavecast.simulator.execute.address import scalar_place
-from wavecast.simulator.execute.emitter import I32, I64, Emitter, lanes_of
+from wavecast.simulator.execute.builder import I32, I64, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import Context, RowKind
 from wavecast.simulator.execute.registry import raw
 

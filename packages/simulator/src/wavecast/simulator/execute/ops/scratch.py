@@ -5,7 +5,8 @@ from __future__ import annotations
 from llvmlite import ir
 
 from wavecast.simulator.execute.address import stop_stray
-from wavecast.simulator.execute.emitter import I32, I64, POINTER, Emitter
+from wavecast.simulator.execute.builder import I32, I64, POINTER
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, Context, Fault, RowKind
 from wavecast.simulator.execute.ops.global_memory import (
     LOADS,

@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F32, F64, I64, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F32, F64, I64, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.numeric import is_nan, magnitude, power_of_two, raw_bits, to_half
 from wavecast.simulator.execute.registry import vector
 

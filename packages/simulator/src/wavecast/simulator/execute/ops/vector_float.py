@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.emitter import F16, F32, F64, I32, I64, Emitter, lanes_of
+from wavecast.simulator.execute.builder import F16, F32, F64, I32, I64, lanes_of
+from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.numeric import (
     fma_half,
     is_nan,
