@@ -6,7 +6,19 @@ import numpy as np
 import pytest
 
 from wavecast.simulator.devices import Device
-from wavecast.simulator.traffic.caches import ATOMIC, EVENT, LEVELS, READ, WRITE, CacheState, Flow, Level, set_of
+from wavecast.simulator.traffic.caches import (
+    ATOMIC,
+    EVENT,
+    LEVELS,
+    READ,
+    READ_FROM_L1,
+    WRITE,
+    CacheState,
+    Flow,
+    Level,
+    is_followed,
+    set_of,
+)
 from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped_bytes, capped_lines
 from wavecast.simulator.traffic.l1 import empty_l1, settle
@@ -171,3 +183,47 @@ def test_footprint_grows_beyond_its_first_table() -> None:
     lines = np.random.default_rng(1).permutation(700_000).astype(np.uint64)
     unique.add(stream(lines, WRITE), (WRITE, ATOMIC), clusters=np.zeros(1, np.int64))
     assert (unique.merged().lines == np.arange(700_000)).all()
+
+
+@pytest.mark.parametrize("step", [1, 2, 7, 16, 1024])
+@pytest.mark.parametrize("stride", [2, 8, 32])
+def test_followed_lines_stand_for_all(step: int, stride: int) -> None:
+    lines = (1 << 33) + step * np.arange(16384)
+    followed = [int(line) for line in lines if is_followed(np.uint64(line), stride)]
+    assert len(followed) * stride == pytest.approx(len(lines), rel=0.15)
+    assert all(is_followed(np.uint64(line), stride // 2) for line in followed)
+    if step == 1:
+        assert [line // stride for line in followed] == list(range(lines[0] // stride, lines[-1] // stride + 1))
+
+
+def test_following_a_part_of_the_lines_finds_the_same_rates(device: Device) -> None:
+    """Random reads and writes over twice the L2: one line in four, times four, is all of them."""
+    random = np.random.default_rng(11)
+    lines = random.integers(0, 2 * 32768, 300_000).astype(np.uint64)
+    found = []
+    for stride in (1, 4):
+        state = CacheState(device, 1.0, stride)
+        events = stream(lines, READ)
+        events["kind"] = np.where(random.integers(0, 2, len(lines)) == 0, READ, WRITE)
+        levels = run(state, events)
+        dirty = state.dirty_lines_per_xcd
+        state.drain()
+        found.append([*(stride * levels[2:]), *(stride * state.totals), dirty])
+        assert levels[Level.L2_REQUESTS] > 100_000
+    assert found[1] == pytest.approx(found[0], rel=0.03, abs=500)
+
+
+def test_l1_hits_touch_lines_but_go_no_further(device: Device) -> None:
+    events, levels = stream(np.array([5, 6, 5], np.uint64), READ), np.zeros((1, LEVELS), dtype=np.int64)
+    assert settle(empty_l1(device, 1), events, 0, 3, levels, 1) == 3
+    assert events["kind"].tolist() == [READ, READ, READ_FROM_L1]
+    assert levels[0].tolist() == [1, 2, 0, 0]
+
+
+def test_settling_drops_lines_that_are_not_followed(device: Device) -> None:
+    lines = np.arange(256, dtype=np.uint64)
+    events = np.concatenate([stream(lines, kind) for kind in (READ, WRITE, ATOMIC)])
+    levels = np.zeros((1, LEVELS), dtype=np.int64)
+    left = events[: settle(empty_l1(device, 1), events, 0, len(events), levels, 32)]
+    assert [int((left["kind"] == kind).sum()) for kind in (READ, WRITE, ATOMIC)] == [8, 8, 256]
+    assert levels[0, Level.L2_REQUESTS] == 256  # L1 has seen them all

@@ -10,7 +10,7 @@ import pytest
 from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.traffic import AccessKind, BufferRange, Traffic, TrafficObserver
+from wavecast.simulator.traffic import AccessKind, BufferRange, Traffic, TrafficObserver, observer
 
 LANES = np.arange(64, dtype=np.uint64)
 BASE_IN, BASE_OUT = 1 << 30, 1 << 31
@@ -27,7 +27,7 @@ def copy(
 
     def build(workgroups: np.ndarray, total: int, *, store_stride: int = 4, chunk: int = 3) -> Traffic:
         kernel = kernel_of(["global_load_dword", "global_store_dword", "buffer_wbl2", "s_endpgm"])
-        observer = TrafficObserver(kernel, device, total_workgroups=total, executed_workgroups=len(workgroups))
+        watcher = TrafficObserver(kernel, device, total_workgroups=total, executed_workgroups=len(workgroups))
         records = np.concatenate(
             [
                 part
@@ -39,9 +39,9 @@ def copy(
             ]
         )
         for start in range(0, len(records), chunk):
-            observer.consume(records[start : start + chunk])
+            watcher.consume(records[start : start + chunk])
         count = len(workgroups)
-        return observer.result(execution_of(kernel, workgroups, total, [count, count, 2 * count, count]))
+        return watcher.result(execution_of(kernel, workgroups, total, [count, count, 2 * count, count]))
 
     return build
 
@@ -64,6 +64,40 @@ def test_a_copy_moves_what_it_asks_for(copy: Callable[..., Traffic]) -> None:
 
 def test_chunks_of_the_trace_do_not_matter(copy: Callable[..., Traffic]) -> None:
     assert copy(np.arange(64), 64, chunk=1) == copy(np.arange(64), 64, chunk=1000)
+
+
+@pytest.mark.parametrize("capacity", [300, 2000])
+def test_a_full_batch_is_thinned_out(
+    copy: Callable[..., Traffic], monkeypatch: pytest.MonkeyPatch, capacity: int
+) -> None:
+    """What is asked for stays exact, what the caches move is estimated from the lines that are left."""
+    whole = copy(np.arange(4096), 4096, chunk=4096)
+    monkeypatch.setattr(observer, "_EVENT_CAPACITY", capacity)
+    part = copy(np.arange(4096), 4096, chunk=4096)
+    exact = ("bytes_asked", "l2_read_requests", "l2_write_requests", "l2_partial_write_requests", "l1_hit_rate")
+    assert [getattr(part, name) for name in exact] == [getattr(whole, name) for name in exact]
+    for name in ("hbm_read_bytes", "hbm_write_bytes", "fabric_read_bytes", "fabric_write_bytes", "footprint_bytes"):
+        assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.01), name
+
+
+def test_the_expected_work_decides_how_many_lines_are_followed(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    record_of: Callable[..., np.ndarray],
+    execution_of: Callable[..., Execution],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(observer, "_FOLLOWED", 400)
+    kernel = kernel_of(["global_load_dword", "s_endpgm"])
+    watcher = TrafficObserver(kernel, device, total_workgroups=1600, executed_workgroups=32)
+    for number in range(1600):
+        watcher.consume(record_of(0, BASE_IN + (number * 64 + LANES) * 4, workgroup=number))
+        if number == 7:
+            assert watcher.line_accesses == 16
+            watcher.expect(1600)  # 3,200 lines: one in eight
+    traffic = watcher.result(execution_of(kernel, range(1600), 1600, [1600, 1600]))
+    assert traffic.l2_read_requests == 3200
+    assert traffic.minimum_read_bytes == traffic.hbm_read_bytes == traffic.fabric_read_bytes == 1600 * 256
 
 
 def test_scattered_stores_cost_more(copy: Callable[..., Traffic]) -> None:
@@ -96,11 +130,11 @@ def test_shared_input_is_not_multiplied_by_the_grid(
     """Every workgroup reads the same 8 KiB; a sample of a hundredth must not read 100 times 8 KiB."""
     kernel = kernel_of(["global_load_dwordx4", "s_endpgm"])
     ids = np.concatenate([np.arange(start, start + 64) for start in (0, 3200, 6400, 9600)])
-    observer = TrafficObserver(kernel, device, total_workgroups=25_600, executed_workgroups=len(ids))
+    watcher = TrafficObserver(kernel, device, total_workgroups=25_600, executed_workgroups=len(ids))
     for number in ids:
         for step in range(8):
-            observer.consume(record_of(0, BASE_IN + step * 1024 + LANES * 16, workgroup=number))
-    traffic = observer.result(execution_of(kernel, ids, 25_600, [8 * len(ids), len(ids)]))
+            watcher.consume(record_of(0, BASE_IN + step * 1024 + LANES * 16, workgroup=number))
+    traffic = watcher.result(execution_of(kernel, ids, 25_600, [8 * len(ids), len(ids)]))
     assert traffic.minimum_read_bytes == traffic.hbm_read_bytes == 8192
     assert traffic.fabric_read_bytes == 8 * 8192  # once for each XCD
     assert traffic.bytes_asked == 25_600 * 8192
@@ -116,10 +150,10 @@ def test_buffers_bound_what_a_sample_extrapolates(
     kernel = kernel_of(["global_load_dword", "s_endpgm"])
     ids = np.arange(64)
     buffers = (BufferRange(BASE_IN, 32 * 1024, "x"),)
-    observer = TrafficObserver(kernel, device, total_workgroups=6400, executed_workgroups=64, buffers=buffers)
+    watcher = TrafficObserver(kernel, device, total_workgroups=6400, executed_workgroups=64, buffers=buffers)
     for number in ids:
-        observer.consume(record_of(0, BASE_IN + (int(number) % 32) * 256 + LANES * 4, workgroup=number))
-    traffic = observer.result(execution_of(kernel, ids, 6400, [64, 64]))
+        watcher.consume(record_of(0, BASE_IN + (int(number) % 32) * 256 + LANES * 4, workgroup=number))
+    traffic = watcher.result(execution_of(kernel, ids, 6400, [64, 64]))
     # 100 times the 8 KiB that the sample touches would be 800 KiB; the buffer has 32.
     assert traffic.minimum_read_bytes == traffic.hbm_read_bytes == traffic.footprint_bytes == 32 * 1024
     assert traffic.fabric_read_bytes == 8 * 32 * 1024
@@ -135,12 +169,12 @@ def test_lds_atomics_and_hot_lines(
         ["ds_read_b32", ("ds_write2_b32", {"offset0": 0, "offset1": 32}), "global_atomic_add_f32", "s_endpgm"],
         lds_bytes=16384,
     )
-    observer = TrafficObserver(kernel, device, total_workgroups=4)
+    watcher = TrafficObserver(kernel, device, total_workgroups=4)
     for number in range(4):
-        observer.consume(record_of(0, LANES * 128, workgroup=number))
-        observer.consume(record_of(1, LANES * 4, workgroup=number))
-        observer.consume(record_of(2, np.full(64, BASE_OUT), workgroup=number, exec_mask=1))
-    traffic = observer.result(execution_of(kernel, range(4), 4, [4, 4, 4, 4]))
+        watcher.consume(record_of(0, LANES * 128, workgroup=number))
+        watcher.consume(record_of(1, LANES * 4, workgroup=number))
+        watcher.consume(record_of(2, np.full(64, BASE_OUT), workgroup=number, exec_mask=1))
+    traffic = watcher.result(execution_of(kernel, range(4), 4, [4, 4, 4, 4]))
     assert traffic.lds_clk == 4 * (64 + 2 + 2)
     assert traffic.lds_conflict_clk == 4 * 62
     assert traffic.atomic_requests == 4

@@ -10,7 +10,14 @@ import pytest
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.errors import LaunchError
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.traffic import Limiter, choose_workgroups, residency, sampling_error
+from wavecast.simulator.traffic import (
+    Limiter,
+    choose_workgroups,
+    pilot_workgroups,
+    residency,
+    sampling_error,
+    work_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +88,36 @@ def test_clusters_do_not_fall_in_step_with_powers_of_two(device: Device) -> None
         sample = choose_workgroups(total, device)
         starts, stratum = sample.workgroups[sample.starts], total // 16
         assert len(set(starts % stratum * 8 // stratum)) >= 4
+
+
+@pytest.mark.parametrize("total", [100, 1000, 1025, 5000, 1_000_000])
+@pytest.mark.parametrize("work", [0.0, 1e4, 1e5, 1e6, 1e9, float("inf")])
+def test_samples_shrink_with_the_work_and_begin_with_the_pilot(device: Device, total: int, work: float) -> None:
+    pilot, sample = pilot_workgroups(total, device), choose_workgroups(total, device, work_per_workgroup=work)
+    assert (np.diff(sample.workgroups) > 0).all()
+    assert sample.workgroups[-1] < total
+    assert (sample.workgroups[: len(pilot)] == pilot).all()
+    assert len(choose_workgroups(total, device, work_per_workgroup=2 * work).workgroups) <= len(sample.workgroups)
+    if not sample.is_complete:
+        assert len(sample.starts) >= 4  # or the variance between clusters would not be known
+        assert (np.bincount(sample.workgroups % 8) == len(sample.workgroups) // 8).all()
+
+
+def test_long_workgroups_make_fewer_clusters_then_smaller_ones(device: Device) -> None:
+    shapes = []
+    for work in (1e4, 1e5, 3e5, 1e6):
+        sample = choose_workgroups(100_000, device, work_per_workgroup=work)
+        shapes.append((len(sample.starts), len(sample.workgroups) // len(sample.starts)))
+    assert shapes == [(16, 32), (9, 32), (4, 24), (4, 8)]
+
+
+def test_a_tiny_grid_is_its_own_pilot(device: Device) -> None:
+    assert pilot_workgroups(64, device).tolist() == list(range(64))
+    assert pilot_workgroups(65, device).tolist() == list(range(8))
+
+
+def test_work_counts_instructions_and_lines() -> None:
+    assert work_of(0, 100) < work_of(10, 100) < work_of(10, 200)
 
 
 def test_a_sample_of_nothing_is_refused(device: Device) -> None:

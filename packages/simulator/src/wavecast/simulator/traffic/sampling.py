@@ -15,7 +15,7 @@ _CLUSTERS = 16
 _FEWEST_CLUSTERS = 4
 _GOLDEN_RATIO = 0.6180339887498949
 # Work that a sample is sized to, in wave instructions: about a second of the host.
-_WORK = 5e7
+_WORK = 3e7
 # Of a line that a wave instruction touches, beside the instruction's own.
 _WORK_PER_LINE = 0.5
 
