@@ -189,6 +189,22 @@ def test_without_a_driver_the_reference_path_is_visible(
         route(torch.zeros(2, device="meta"), format=E4M3FN)
 
 
+def test_a_dtype_is_no_format() -> None:
+    with pytest.raises(
+        ValueError, match=r"format is torch.float8_e4m3fn; wanted is an Fp8Format .* format_of\(dtype\)"
+    ):
+        route(torch.zeros(2), format=torch.float8_e4m3fn)
+
+
+@pytest.mark.parametrize(("capability", "possible"), [(90, "e4m3fn, e5m2"), (80, "none")])
+def test_a_format_that_triton_cannot_convert_to_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capability: int, possible: str
+) -> None:
+    monkeypatch.setattr(driver, "_active", FakeDriver(GPUTarget("cuda", capability, 32), is_virtual=True))
+    with pytest.raises(ValueError, match=f"e4m3fnuz cannot be produced on sm_{capability}; possible there: {possible}"):
+        route(torch.zeros(2), format=E4M3FNUZ)
+
+
 def test_tensors_on_two_devices_are_refused() -> None:
     with pytest.raises(ValueError, match=r"tensors are on \['cpu', 'meta'\]"):
         route(torch.zeros(2), torch.zeros(2, device="meta"), format=E4M3FN)

@@ -76,7 +76,7 @@ def test_results_are_no_part_of_an_autograd_graph(operator: ModuleType, variant:
 
 # Kernel, grid and waves of each launch, in order, for the shapes of `inputs`.
 ATOMIC = [("fill_kernel", (1, 1, 1), 4), ("tile_scale_kernel", (2, 2, 3), 4), ("tile_cast_kernel", (2, 2, 3), 4)]
-COPY_AND_QUANTIZE = [("transpose_copy_kernel", (1, 8, 1), 4), ("two_pass_unit_stride_kernel", (2, 2, 1), 4)]
+COPY_AND_QUANTIZE = [("transpose_copy_kernel", (1, 8, 1), 4), ("two_pass_kernel", (2, 2, 1), 4)]
 GEOMETRY = {
     (rowwise, "separate-kernels"): [
         ("row_amax_kernel", (512, 1, 1), 4),

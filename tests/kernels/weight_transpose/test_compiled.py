@@ -93,7 +93,9 @@ def test_strips_are_wide_both_ways_and_do_not_spill(arch: str, n: int, dtype: st
     assert facts.count("(global|buffer)_load_dwordx4") == plan.pack * (plan.resident_blocks + 2 * plan.streamed)
     assert facts.widths("store") == {"dwordx4", "dword"}
     assert facts.count("(global|buffer)_store_dword") == 2  # scale and inverse
-    assert facts.count("ds_(read|write)_[ui]?(8|16|b8|b16).*") == 0  # whole words through LDS
+    # Whole words through LDS; Triton 3.6 reads the key of a lane's k in its own width.
+    assert facts.count("ds_(read|write)_(b|u|i)8.*") == facts.count("ds_write_b16.*") == 0
+    assert facts.count("ds_read_(b|u|i)16.*") <= 1
     assert facts.count(".*atomic.*") == 0
     assert facts.count("buffer_(wbl2|inv)") == 0
     assert facts.spills == 0

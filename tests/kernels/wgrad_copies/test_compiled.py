@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from quantizers import compile_facts
 
 from wavecast.kernels.colwise_per_group import baseline
 from wavecast.kernels.device import native_format
 from wavecast.kernels.reference_ops import EPS
+from wavecast.kernels.wgrad_copies.baseline import COPIED, STRIDED
 from wavecast.kernels.wgrad_copies.kernel import transpose_copy_kernel
 from wavecast.kernels.wgrad_copies.plan import copy_plan
 
@@ -31,20 +34,20 @@ def test_the_copy_moves_16_bytes_a_lane_on_both_sides(arch: str) -> None:
     assert facts.spills == 0
 
 
-def test_the_quantizer_reads_the_copy_along_the_tokens(arch: str) -> None:
-    """A unit row stride is known when compiling: the loads along the tokens are contiguous, and so are the stores."""
+@pytest.mark.parametrize("tile", [COPIED, STRIDED], ids=["copied", "strided"])
+def test_the_quantizer_does_not_see_the_contiguous_axis(arch: str, tile: Mapping[str, int]) -> None:
+    """The same code reads the copy and the original: two bytes a lane in both passes, and one byte a lane stored."""
+    strides = dict.fromkeys(("x_row_stride", "x_column_stride", "out_row_stride", "out_column_stride"), "i64")
+    types = {"x_ptr": "*bf16", "offs_ptr": "*i32", "out_ptr": FP8[arch], "scale_ptr": "*fp32", "columns": "i32"}
+    rows, cols, waves = tile["block_rows"], tile["block_cols"], tile["waves"]
     facts = compile_facts(
-        baseline.two_pass_unit_stride_kernel,
+        baseline.two_pass_kernel,
         arch=arch,
-        signature={
-            "x_ptr": "*bf16", "offs_ptr": "*i32", "out_ptr": FP8[arch], "scale_ptr": "*fp32", "columns": "i32",
-            "x_column_stride": "i32", "out_column_stride": "i32",
-        },
-        constexprs={
-            "x_row_stride": 1, "FP8_MAX": native_format(arch).max, "EPS": EPS, "POWER_OF_TWO": True,
-            "ROWS": baseline.BLOCK_ROWS, "COLS": baseline.BLOCK_COLS,
-        },
-        num_warps=baseline.WAVES,
-    )  # fmt: skip
-    assert facts.lds_bytes < baseline.BLOCK_ROWS * baseline.BLOCK_COLS  # the amax only: no tile goes through LDS
+        signature=types | strides,
+        constexprs={"FP8_MAX": native_format(arch).max, "EPS": EPS, "POWER_OF_TWO": True, "ROWS": rows, "COLS": cols},
+        num_warps=waves,
+    )
+    a_lane = rows * cols // (64 * waves)
+    assert facts.count("(global|buffer)_load_(ushort|short).*") == 2 * a_lane
+    assert facts.count("(global|buffer)_store_byte.*") == a_lane
     assert facts.spills == 0

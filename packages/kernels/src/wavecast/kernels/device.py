@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, Fp8Format
+from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, FORMATS, Fp8Format
 
 _log = logging.getLogger(__name__)
 _last_path: ContextVar[Path | None] = ContextVar("wavecast_last_path", default=None)
@@ -114,8 +114,14 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
 
     Raises:
         ValueError: tensors on several devices; CPU tensors while a GPU is active; GPU tensors while a virtual device
-            is active; an architecture without FP8; no driver and no ``format``.
+            is active; an architecture without FP8; no driver and no ``format``; a ``format`` that is none, or that
+            Triton cannot convert to on this architecture.
     """
+    if format is not None and not isinstance(format, Fp8Format):
+        raise ValueError(
+            f"format is {format!r}; wanted is an Fp8Format of wavecast.kernels, such as E4M3FNUZ; format_of(dtype) and "
+            "format_named(name) find one"
+        )
     devices = {t.device for t in tensors}
     if len(devices) != 1:
         raise ValueError(f"tensors are on {sorted(map(str, devices))}; move them all to one device")
@@ -133,7 +139,15 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
         raise ValueError(f"CPU tensors while a real {arch} is active; move them to the GPU with .cuda()")
     if virtual and not on_cpu:
         raise ValueError(f"GPU tensors while a virtual {arch} is active; move them to the CPU with .cpu()")
-    return _record(Route(Path.TRITON, arch, native_format(arch) if format is None else format))
+    return _record(Route(Path.TRITON, arch, native_format(arch) if format is None else _convertible(format, arch)))
+
+
+def _convertible(asked: Fp8Format, arch: str) -> Fp8Format:
+    """``asked``, if Triton has a conversion to it: on AMD GPUs to all formats, on NVIDIA's only in hardware."""
+    if arch.startswith("sm_") and not asked.is_native_on(arch):
+        possible = ", ".join(fmt.name for fmt in FORMATS if fmt.is_native_on(arch)) or "none"
+        raise ValueError(f"format {asked.name} cannot be produced on {arch}; possible there: {possible}")
+    return asked
 
 
 def _required(asked: Fp8Format | None) -> Fp8Format:
