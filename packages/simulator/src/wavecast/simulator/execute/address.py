@@ -5,9 +5,11 @@ An instruction remembers the buffer that it touched last; only other addresses a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from llvmlite import ir
 
-from wavecast.simulator.execute.builder import I1, I8, I32, I64, POINTER
+from wavecast.simulator.execute.builder import I1, I32, I64, POINTER, Builder
 from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, Argument, Context, Fault
 from wavecast.simulator.execute.trace import RECORD
@@ -128,81 +130,52 @@ class _KnownBuffer:
 
 def _search(e: Emitter, host: ir.Value, mask: ir.Value, width: int) -> None:
     """Turn the device addresses at ``host`` into host addresses by the buffer table; ends the helper on a fault."""
-    function = e.module.globals.get("search_buffers") or _search_function(e.module)
+    function = e.shared("search_buffers", I1, [POINTER, POINTER, POINTER, I64, I64], _search_body)
     stray = e.b.call(function, [e.context, e.arguments, host, mask, I64(width)])
     with e.b.if_then(stray, likely=False):
         e.b.ret_void()
 
 
-def _search_function(module: ir.Module) -> ir.Function:
-    """``i1 search_buffers(context, arguments, addresses, mask, width)``: look every lane up; true if one strays."""
-    function = ir.Function(module, ir.FunctionType(I1, [POINTER, POINTER, POINTER, I64, I64]), name="search_buffers")
-    function.linkage = "internal"
-    function.attributes.add("noinline")
-    context, arguments, addresses, mask, width = function.args
-    entry, lane_head, lane_body, row_head, row_body, found, next_row, stray, done = (
-        function.append_basic_block(name)
-        for name in ("entry", "lane", "lane_body", "row", "row_body", "found", "next_row", "stray", "done")
-    )
-    b = ir.IRBuilder(entry)
+def _search_body(
+    e: Builder, context: ir.Value, arguments: ir.Value, addresses: ir.Value, mask: ir.Value, width: ir.Value
+) -> None:
+    """Look up every lane of the mask; true, and a fault in the context, if one strays."""
 
-    def at(base: ir.Value, offset: ir.Value) -> ir.Value:
-        return b.gep(base, [offset], source_etype=I8)
+    def load(base: ir.Value, index: int) -> ir.Value:
+        return e.b.load(e.at(base, 8 * index), typ=I64)
 
-    def slot(pointer: ir.Value, index: int) -> ir.Value:
-        return at(pointer, I64(8 * index))
+    def store(base: ir.Value, values: Sequence[tuple[int, ir.Value]]) -> None:
+        for index, value in values:
+            e.b.store(value, e.at(base, 8 * index))
 
-    table = b.inttoptr(b.load(slot(context, Context.BUFFERS), typ=I64), POINTER)
-    count = b.load(slot(context, Context.BUFFER_COUNT), typ=I64)
-    b.branch(lane_head)
-
-    b.position_at_end(lane_head)
-    rest = b.phi(I64)
-    rest.add_incoming(mask, entry)
-    b.cbranch(b.icmp_unsigned("!=", rest, I64(0)), lane_body, done)
-
-    b.position_at_end(lane_body)
-    count_zeros = module.globals.get("llvm.cttz.i64") or ir.Function(
-        module, ir.FunctionType(I64, [I64, I1]), name="llvm.cttz.i64"
-    )
-    lane = b.call(count_zeros, [rest, I1(1)])
-    place = at(addresses, b.mul(lane, I64(8)))
-    address = b.load(place, typ=I64)
-    b.branch(row_head)
-
-    b.position_at_end(row_head)
-    row = b.phi(I64)
-    row.add_incoming(I64(0), lane_body)
-    b.cbranch(b.icmp_unsigned("<", row, count), row_body, stray)
-    b.position_at_end(row_body)
-    entry_pointer = at(table, b.mul(row, I64(_BUFFER_ROW_BYTES)))
-    base, end, delta = (b.load(slot(entry_pointer, index), typ=I64) for index in range(3))
-    # Differences instead of sums: an access at the very end of the address space must not wrap round into a buffer.
-    size = b.sub(end, base)
-    inside = b.icmp_unsigned("<=", b.sub(address, base), b.sub(size, width))
-    fits = b.and_(inside, b.icmp_unsigned(">=", size, width))
-    b.cbranch(fits, found, next_row)
-    b.position_at_end(next_row)
-    row.add_incoming(b.add(row, I64(1)), next_row)
-    b.branch(row_head)
-
-    b.position_at_end(found)
-    b.store(b.add(address, delta), place)
-    for column, value in ((Argument.BUFFER_BASE, base), (Argument.BUFFER_END, end), (Argument.BUFFER_DELTA, delta)):
-        b.store(value, slot(arguments, column))
-    rest.add_incoming(b.and_(rest, b.sub(rest, I64(1))), found)
-    b.branch(lane_head)
-
-    b.position_at_end(stray)
-    for index, value in (
-        (Context.FAULT_ADDRESS, address),
-        (Context.FAULT_LANE, lane),
-        (Context.FAULT_BYTES, width),
-        (Context.FAULT, I64(Fault.STRAY_ADDRESS)),
-    ):
-        b.store(value, slot(context, index))
-    b.ret(I1(1))
-
-    b.position_at_end(done)
-    b.ret(I1(0))
-    return function
+    table = e.b.inttoptr(load(context, Context.BUFFERS), POINTER)
+    count = load(context, Context.BUFFER_COUNT)
+    with e.for_each_lane(mask) as lane:
+        place = e.at(addresses, e.b.mul(lane, I64(8)))
+        address = load(place, 0)
+        found = e.function.append_basic_block("found")
+        with e.for_each(count) as number:
+            row = e.at(table, e.b.mul(number, I64(_BUFFER_ROW_BYTES)))
+            base, end, delta = (load(row, column) for column in range(3))
+            # Differences instead of sums: an access at the very end of the address space must not wrap into a buffer.
+            size = e.b.sub(end, base)
+            inside = e.b.icmp_unsigned("<=", e.b.sub(address, base), e.b.sub(size, width))
+            fits = e.b.and_(inside, e.b.icmp_unsigned(">=", size, width))
+            other = e.function.append_basic_block("other")
+            e.b.cbranch(fits, found, other)
+            e.b.position_at_end(other)
+        store(
+            context,
+            (
+                (Context.FAULT_ADDRESS, address),
+                (Context.FAULT_LANE, lane),
+                (Context.FAULT_BYTES, width),
+                (Context.FAULT, I64(Fault.STRAY_ADDRESS)),
+            ),
+        )
+        e.b.ret(I1(1))
+        e.b.position_at_end(found)
+        e.b.store(e.b.add(address, delta), place)
+        remembered = (Argument.BUFFER_BASE, base), (Argument.BUFFER_END, end), (Argument.BUFFER_DELTA, delta)
+        store(arguments, remembered)
+    e.b.ret(I1(0))

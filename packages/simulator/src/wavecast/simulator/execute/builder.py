@@ -85,7 +85,7 @@ class Builder:
     def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
         return self.b.select(condition, yes, no)
 
-    # ---- memory ---------------------------------------------------------------------------------------------------------
+    # ---- memory -------------------------------------------------------------------------------------------------
 
     def at(self, base: ir.Value, offset: ir.Value | int) -> ir.Value:
         """Pointer ``offset`` bytes behind ``base``."""
