@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wavecast.simulator.execute import driver
-from wavecast.simulator.execute.driver import Outcome, Progress, WaveState
+from wavecast.simulator.execute.driver import LaunchSlot, Outcome, Progress, WaveState
 from wavecast.simulator.execute.engine import aligned_zeros
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context
 from wavecast.simulator.execute.library import HelperLibrary
@@ -140,7 +140,9 @@ class Machine:
         waves = np.zeros((1, WaveState.SIZE), dtype=np.int64)
         progress = np.zeros(Progress.SIZE, dtype=np.int64)
         progress[Progress.STARTED] = 1
-        launch = np.array([1, 1, 1, -1, -1, -1, private.nbytes, private.ctypes.data, 1_000_000], dtype=np.int64)
+        launch = np.zeros(LaunchSlot.SIZE, dtype=np.int64)
+        launch[LaunchSlot.SCRATCH_BYTES], launch[LaunchSlot.SCRATCH] = private.nbytes, private.ctypes.data
+        launch[LaunchSlot.BUDGET] = 1_000_000
         outcome = driver.run(
             program.table,
             scalars,

@@ -46,6 +46,19 @@ class WaveState(IntEnum):
     SIZE = 4
 
 
+class LaunchSlot(IntEnum):
+    """Slots of the launch array: what stays the same for all workgroups."""
+
+    GRID = 0  # workgroups in x, y, z
+    WORKGROUP_REGISTER = 3  # scalar slots that take the workgroup id x, y, z; -1 for none
+    SCRATCH_BYTES = 6  # of a wave
+    SCRATCH = 7  # host address of the first wave's scratch
+    BUDGET = 8  # instructions a wave may execute
+    BLOCK = 9  # work-items of a workgroup in x, y, z
+    ITEM_AXES = 12  # how many axes of the work-item id beyond x the kernel reads
+    SIZE = 16
+
+
 _READY, _WAITING, _ENDED = 0, 1, 2
 # Instructions after which a wave that never reaches a barrier gives way: one that spins cannot starve its peers.
 _SLICE = 1 << 16
@@ -66,6 +79,36 @@ _P_POSITION, _P_STARTED, _P_WAVE, _P_INSTRUCTION = (
 _PC, _STATUS, _EXECUTED, _TURN = (int(s) for s in (WaveState.PC, WaveState.STATUS, WaveState.EXECUTED, WaveState.TURN))
 _EXEC, _VCC, _SCC = EXEC, VCC, SCC
 _DONE, _FULL, _FAULTED, _OVER = (int(o) for o in (Outcome.DONE, Outcome.TRACE_FULL, Outcome.FAULT, Outcome.BUDGET))
+_L_GRID, _L_REGISTER, _L_SCRATCH_BYTES, _L_SCRATCH, _L_BUDGET, _L_BLOCK, _L_AXES = (
+    int(slot)
+    for slot in (
+        *(LaunchSlot.GRID, LaunchSlot.WORKGROUP_REGISTER, LaunchSlot.SCRATCH_BYTES, LaunchSlot.SCRATCH),
+        *(LaunchSlot.BUDGET, LaunchSlot.BLOCK, LaunchSlot.ITEM_AXES),
+    )
+)
+# Numbers from other modules that stand in the compiled code.
+_LAYOUT = (
+    *(_HELPER, _KIND, _TARGET, _ARGUMENTS, _CALL, _MEMORY, _SKIP, _BRANCH, _SCC0, _SCC1, _VCCZ, _VCCNZ, _EXECZ),
+    *(_BARRIER, _END, _C_FAULT, _C_COUNT, _C_CAPACITY, _C_WORKGROUP, _C_WAVE, _C_SCRATCH, _C_CLOCK, _EXEC, _VCC, _SCC),
+)
+
+
+@njit(cache=True)
+def _compiled_layout():  # type: ignore[no-untyped-def]
+    return _LAYOUT
+
+
+def check_cache() -> None:
+    """Refuse code that numba kept from before a change of the layout: it looks at this file's date only.
+
+    Raises:
+        RuntimeError: Names the directory whose cached code must go.
+    """
+    if _compiled_layout() != _LAYOUT:
+        directory = _compiled_layout.stats.cache_path
+        raise RuntimeError(
+            f"the compiled driver in {directory} was made for another layout; delete {directory}/driver.*.nbi"
+        )
 
 
 @intrinsic
@@ -108,9 +151,7 @@ def run(  # type: ignore[no-untyped-def]
             each instruction was executed.
         progress: int64 (Progress.SIZE,).
         template: int32 (SCALAR_SLOTS,): scalar registers at the start of a wave.
-        launch: int64: grid x, y, z; scalar slot of workgroup id x, y, z or -1; scratch bytes a wave; scratch base;
-            instruction budget a wave; work-items of a workgroup x, y, z; how many axes of the work-item id beyond x
-            the kernel reads.
+        launch: int64 (LaunchSlot.SIZE,).
         workgroups: int64 linear ids.
         executed_per_workgroup: int64 (len(workgroups),).
     """
@@ -168,7 +209,7 @@ def _run_wave(table, scalars, vectors, context, waves, transfers, progress, laun
     address_vectors = vectors.ctypes.data + wave * vectors.strides[0]
     address_context = context.ctypes.data
     context[_C_WAVE] = wave
-    context[_C_SCRATCH] = launch[7] + wave * launch[6]
+    context[_C_SCRATCH] = launch[_L_SCRATCH] + wave * launch[_L_SCRATCH_BYTES]
     turn = waves[wave, _TURN]
     pc = waves[wave, _PC]
     begin = pc
@@ -217,7 +258,7 @@ def _run_wave(table, scalars, vectors, context, waves, transfers, progress, laun
     waves[wave, _EXECUTED] += used
     waves[wave, _TURN] = 0
     waves[wave, _PC] = pc
-    if waves[wave, _STATUS] != _ENDED and waves[wave, _EXECUTED] > launch[8]:
+    if waves[wave, _STATUS] != _ENDED and waves[wave, _EXECUTED] > launch[_L_BUDGET]:
         progress[_P_INSTRUCTION] = pc
         return _OVER
     return _DONE
@@ -244,29 +285,28 @@ def _is_taken(kind, registers):  # type: ignore[no-untyped-def]
 @njit(nogil=True, cache=True)
 def _start_workgroup(scalars, vectors, context, waves, transfers, template, launch, workgroup):  # type: ignore[no-untyped-def]
     """Set up every wave of a workgroup as the dispatcher does."""
-    x = workgroup % launch[0]
-    y = workgroup // launch[0] % launch[1]
-    z = workgroup // (launch[0] * launch[1])
+    columns, rows = launch[_L_GRID], launch[_L_GRID + 1]
+    x = workgroup % columns
+    y = workgroup // columns % rows
+    z = workgroup // (columns * rows)
+    width, height, depth = launch[_L_BLOCK], launch[_L_BLOCK + 1], launch[_L_BLOCK + 2]
     context[_C_WORKGROUP] = workgroup
     vectors[:] = 0
     for wave in range(scalars.shape[0]):
         scalars[wave, :] = template
-        if launch[3] >= 0:
-            scalars[wave, launch[3]] = x
-        if launch[4] >= 0:
-            scalars[wave, launch[4]] = y
-        if launch[5] >= 0:
-            scalars[wave, launch[5]] = z
+        for axis, number in enumerate((x, y, z)):
+            if launch[_L_REGISTER + axis] >= 0:
+                scalars[wave, launch[_L_REGISTER + axis]] = number
         for lane in range(64):
             item = wave * 64 + lane
-            packed = item % launch[9]
-            if launch[12] >= 1:
-                packed |= item // launch[9] % launch[10] << 10
-            if launch[12] >= 2:
-                packed |= item // (launch[9] * launch[10]) << 20
+            packed = item % width
+            if launch[_L_AXES] >= 1:
+                packed |= item // width % height << 10
+            if launch[_L_AXES] >= 2:
+                packed |= item // (width * height) << 20
             vectors[wave, 0, lane] = packed
         # The last wave of a workgroup that is no multiple of 64 starts with the lanes switched off that it has not.
-        rest = launch[9] * launch[10] * launch[11] - wave * 64
+        rest = width * height * depth - wave * 64
         if rest < 32:
             scalars[wave, _EXEC] = (1 << rest) - 1
             scalars[wave, _EXEC + 1] = 0

@@ -16,7 +16,7 @@ from wavecast.simulator.execute.abi import (
     initial_scalars,
     pack_arguments,
 )
-from wavecast.simulator.execute.driver import Outcome, Progress, WaveState
+from wavecast.simulator.execute.driver import LaunchSlot, Outcome, Progress, WaveState
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context, Fault
 from wavecast.simulator.execute.library import HelperLibrary
@@ -43,6 +43,7 @@ class Engine:
     """
 
     def __init__(self, library: HelperLibrary | None = None) -> None:
+        driver.check_cache()
         self._library = library or HelperLibrary()
         self._programs: dict[int, Program] = {}
 
@@ -163,6 +164,7 @@ class _Launch:
         self.waves = np.zeros((waves, WaveState.SIZE), dtype=np.int64)
         self.transfers = np.zeros(len(kernel.instructions) + 1, dtype=np.int64)
         self.progress = np.zeros(Progress.SIZE, dtype=np.int64)
+        self.launch = np.zeros(LaunchSlot.SIZE, dtype=np.int64)
         self.executed_per_workgroup = np.zeros(len(self.workgroups), dtype=np.int64)
         self.ring = record_ring(_RING_RECORDS if self.traced else 1)
 
@@ -176,14 +178,13 @@ class _Launch:
         self.template, slots = initial_scalars(kernel, self.arguments, address, address + packet)
         self.buffers = self.memory.table()
         self.context = self._context()
-        scratch_bytes = LANES * kernel.resources.scratch_bytes
-        self.launch = np.array(
-            [
-                *(*self.grid, *slots, scratch_bytes, self.scratch.ctypes.data, self.budget),
-                *(*self.block, kernel.descriptor.get("system_vgpr_workitem_id", 0)),
-            ],
-            dtype=np.int64,
-        )
+        self.launch[LaunchSlot.GRID : LaunchSlot.GRID + 3] = self.grid
+        self.launch[LaunchSlot.WORKGROUP_REGISTER : LaunchSlot.WORKGROUP_REGISTER + 3] = slots
+        self.launch[LaunchSlot.SCRATCH_BYTES] = LANES * kernel.resources.scratch_bytes
+        self.launch[LaunchSlot.SCRATCH] = self.scratch.ctypes.data
+        self.launch[LaunchSlot.BUDGET] = self.budget
+        self.launch[LaunchSlot.BLOCK : LaunchSlot.BLOCK + 3] = self.block
+        self.launch[LaunchSlot.ITEM_AXES] = kernel.descriptor.get("system_vgpr_workitem_id", 0)
 
     def _context(self) -> np.ndarray:
         resources = self.program.kernel.resources
