@@ -23,6 +23,7 @@ def build(
     lds: int = 1024,
     extra: str = "",
     end: str = "\ts_endpgm",
+    arch: str = "gfx942",
 ) -> Kernel:
     """A kernel whose s[0:1] is the argument segment and s2, s3, s4 the workgroup id; the arguments are one pointer and
     one int unless given."""
@@ -32,7 +33,7 @@ def build(
     )
     return parse_assembly(
         f"""
-\t.amdgcn_target "amdgcn-amd-amdhsa--gfx942"
+\t.amdgcn_target "amdgcn-amd-amdhsa--{arch}"
 test:
 {body}
 {end}

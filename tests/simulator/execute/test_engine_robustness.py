@@ -14,6 +14,7 @@ from wavecast.simulator.errors import (
     InstructionBudgetError,
     LaunchError,
     MemoryFaultError,
+    UnknownDeviceError,
     UnsupportedInstructionError,
 )
 from wavecast.simulator.execute import engine as engine_module
@@ -228,3 +229,11 @@ def test_a_function_call_says_what_to_do(engine: Engine) -> None:
     with pytest.raises(UnsupportedInstructionError, match="s_swappc_b64") as caught:
         engine.program(kernel)
     assert "inlined" in caught.value.hint
+
+
+def test_another_architecture_is_refused(engine: Engine) -> None:
+    """gfx1100 has waves of 32 lanes, gfx90a other encodings of 8-bit floats."""
+    for arch in ("gfx1100", "gfx90a"):
+        with pytest.raises(UnknownDeviceError, match=f"kernel test is for {arch}") as caught:
+            engine.program(build("\ts_nop 0", arch=arch))
+        assert "gfx942, gfx950" in caught.value.hint

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wavecast.simulator.errors import AssemblyError, UnsupportedInstructionError
+from wavecast.simulator.errors import AssemblyError, UnknownDeviceError, UnsupportedInstructionError
 from wavecast.simulator.execute.form import Bound, bind
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
 from wavecast.simulator.execute.library import HelperLibrary, emit_module
@@ -15,6 +15,7 @@ from wavecast.simulator.execute.registry import Operation, operation
 from wavecast.simulator.program.instruction import Instruction, Register, RegisterFile
 from wavecast.simulator.program.kernel import Kernel
 
+EXECUTABLE_ARCHITECTURES = ("gfx942", "gfx950")
 _BRANCHES = {
     "s_branch": RowKind.BRANCH,
     "s_cbranch_scc0": RowKind.BRANCH_SCC0,
@@ -106,7 +107,13 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
     Raises:
         UnsupportedInstructionError: Names every opcode that has no semantics, with its line and the architecture.
         AssemblyError: The kernel has no end.
+        UnknownDeviceError: It is for an architecture whose instructions have other meanings.
     """
+    if kernel.arch not in EXECUTABLE_ARCHITECTURES:
+        raise UnknownDeviceError(
+            f"kernel {kernel.name} is for {kernel.arch}, which cannot be executed",
+            hint=f"compile it for one of {', '.join(EXECUTABLE_ARCHITECTURES)}",
+        )
     missing = unsupported(kernel)
     if missing:
         raise _refusal(kernel, missing)
