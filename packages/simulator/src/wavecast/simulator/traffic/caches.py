@@ -163,7 +163,11 @@ def is_followed(line: Any, stride: Any) -> Any:
 @njit(cache=True)
 def in_step(order: np.ndarray) -> np.ndarray:
     """Positions of events by their place in the streams, equal ones as they come: a stable counting sort."""
-    starts = np.zeros(order.max() + 2 if len(order) else 1, dtype=np.int64)
+    # A loop: the compiler needs seconds for ``max`` of an array.
+    last = 0
+    for place in order:
+        last = max(last, place)
+    starts = np.zeros(last + 2, dtype=np.int64)
     for place in order:
         starts[place + 1] += 1
     for place in range(1, len(starts)):

@@ -269,8 +269,7 @@ def lds_cycles(
     Returns:
         (cycles, cycles that an access without conflicts would take).
     """
-    phases = phase_of_lane.max() + 1
-    load[:phases, :banks] = 0
+    load[:, :banks] = 0
     for lane in range(_LANES):
         if not (exec_mask >> np.uint64(lane)) & np.uint64(1):
             continue
@@ -286,8 +285,10 @@ def lds_cycles(
                 dwords[count, phase, bank] = dword
                 load[phase, bank] = count + 1
     cycles, free = 0, 0
-    for phase in range(phases):
-        longest = load[phase, :banks].max()
+    for phase in range(load.shape[0]):
+        longest = 0
+        for bank in range(banks):
+            longest = max(longest, load[phase, bank])
         cycles += longest
         free += 1 if longest else 0
     return cycles, free

@@ -67,7 +67,10 @@ def settle(l1: np.ndarray, events: np.ndarray, first: Any, last: Any, levels: np
     """
     part = events[first:last]
     tags, used = l1[0], l1[1]
-    now = used.max()
+    now = np.uint64(0)
+    for index in range(used.shape[0]):
+        for way in range(used.shape[1]):
+            now = max(now, used[index, way])
     for position in in_step(part["order"]):
         event = part[position]
         if event["kind"] != READ:
