@@ -50,27 +50,52 @@ def test_memory_that_is_gone_is_unmapped(memory: AddressSpace) -> None:
     assert [buffer.host for buffer in memory.buffers] == [kept.ctypes.data]
 
 
+class Allocation:
+    """A storage at a made-up place."""
+
+    def __init__(self, start: int, size: int) -> None:
+        self.start, self.size = start, size
+
+    def data_ptr(self) -> int:
+        return self.start
+
+    def nbytes(self) -> int:
+        return self.size
+
+    def argument(self) -> LaunchArgument:
+        return LaunchArgument("t", "*i8", SimpleNamespace(untyped_storage=lambda: self, data_ptr=self.data_ptr))
+
+
+def places(memory: AddressSpace) -> list[tuple[int, int]]:
+    return [(buffer.host, buffer.size) for buffer in memory.buffers]
+
+
 def test_reused_host_memory_of_another_size_replaces_the_old_mapping(memory: AddressSpace) -> None:
-    class Storage:
-        def __init__(self, start: int, size: int) -> None:
-            self.start, self.size = start, size
+    binder, kept, freed = Binder(memory), Allocation(8192, 64), Allocation(4096, 64)
+    binder.bind([freed.argument(), kept.argument()])
+    del freed
+    new = Allocation(4096 + 32, 128)
+    binder.bind([new.argument()])
+    assert places(memory) == [(8192, 64), (4128, 128)]
 
-        def data_ptr(self) -> int:
-            return self.start
 
-        def nbytes(self) -> int:
-            return self.size
+def test_a_storage_that_was_resized_leaves_its_old_place(memory: AddressSpace) -> None:
+    binder, storage = Binder(memory), Allocation(4096, 64)
+    binder.bind([storage.argument()])
+    storage.start, storage.size = 4096, 256
+    binder.bind([storage.argument()])
+    assert places(memory) == [(4096, 256)]
 
-    def tensor(start: int, size: int) -> LaunchArgument:
-        storage = Storage(start, size)
-        tensors.append(storage)
-        return LaunchArgument("t", "*i8", SimpleNamespace(untyped_storage=lambda: storage, data_ptr=lambda: start))
 
-    tensors: list[Storage] = []
+def test_living_storages_that_overlap_stay_reachable(memory: AddressSpace) -> None:
+    """As ``torch.from_numpy`` of two views of one array makes them; one that lies in another shares its addresses."""
+    whole, inner, beyond = Allocation(4096, 256), Allocation(4116, 64), Allocation(4300, 256)
     binder = Binder(memory)
-    binder.bind([tensor(4096, 64), tensor(8192, 64)])
-    binder.bind([tensor(4096 + 32, 128)])
-    assert [(buffer.host, buffer.size) for buffer in memory.buffers] == [(8192, 64), (4128, 128)]
+    first, second, third = binder.bind([storage.argument() for storage in (whole, inner, beyond)])
+    assert int(second) == int(first) + 20
+    assert places(memory) == [(4096, 256), (4300, 256)]
+    assert third == memory.buffers[1].device
+    assert binder.bind([inner.argument(), whole.argument()]) == [second, first]
 
 
 def test_no_tensor_is_a_null_pointer_and_a_host_address_is_translated(memory: AddressSpace) -> None:

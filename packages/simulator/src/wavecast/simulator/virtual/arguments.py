@@ -12,7 +12,7 @@ import numpy as np
 
 from wavecast.simulator.errors import LaunchError
 from wavecast.simulator.execute.memory import AddressSpace
-from wavecast.simulator.virtual.tensor import storage_of
+from wavecast.simulator.virtual.tensor import Storage, storage_of
 
 DESCRIPTOR = "tensordesc"
 CONSTANT = "constexpr"
@@ -105,19 +105,28 @@ class Binder:
             return self._memory.device_pointer(value) if value else 0
         tensor = value if hasattr(value, "untyped_storage") or not hasattr(value, "base") else value.base
         storage = storage_of(tensor, name=argument.name)
-        key = (storage.pointer, storage.nbytes)
-        self._forget_overlapping(key)
-        address = self._memory.map(storage.pointer, storage.nbytes, argument.name)
-        self._owners[key] = weakref.ref(storage.owner)
-        return address + int(tensor.data_ptr()) - storage.pointer
+        host = int(tensor.data_ptr())
+        key = self._place_of(storage)
+        address = self._memory.map(*key, argument.name)
+        if key == (storage.pointer, storage.nbytes):
+            self._owners[key] = weakref.ref(storage.owner)
+        return address + host - key[0]
+
+    def _place_of(self, storage: Storage) -> tuple[int, int]:
+        """Pointer and size of the mapping that serves a storage: its own, or a living one that contains it.
+
+        Storages overlap where several are made over one piece of memory, as by ``torch.from_numpy`` of two views.
+        """
+        low, high = storage.pointer, storage.pointer + storage.nbytes
+        # A storage that was resized has left its old memory.
+        self._forget(
+            [key for key, owner in self._owners.items() if owner() is storage.owner and key != (low, high - low)]
+        )
+        containing = (key for key in self._owners if key[0] <= low and high <= key[0] + key[1])
+        return next(containing, (low, high - low)) if storage.nbytes else (low, 0)
 
     def _forget_dead(self) -> None:
         self._forget([key for key, owner in self._owners.items() if owner() is None])
-
-    def _forget_overlapping(self, wanted: tuple[int, int]) -> None:
-        """Storages that are alive never overlap: what overlaps the wanted range is a leftover of freed memory."""
-        low, high = wanted[0], wanted[0] + wanted[1]
-        self._forget([key for key in self._owners if key != wanted and key[0] < high and low < key[0] + key[1]])
 
     def _forget(self, keys: Sequence[tuple[int, int]]) -> None:
         for key in keys:
