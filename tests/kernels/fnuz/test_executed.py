@@ -13,11 +13,10 @@ pytestmark = pytest.mark.execute
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("shape", [(1, 1), (7, 100), (3, 2048)], ids=str)
-def test_equal_to_the_reference(virtual_arch: str, variant: str, shape: tuple[int, int]) -> None:
+def test_equal_to_the_reference(virtual_arch: str, variant: str) -> None:
     if virtual_arch != "gfx942" and variant == "max-448":
         pytest.skip("the software conversion of other architectures need not saturate")
-    x = put_specials(skewed_values(*shape))
+    x = put_specials(skewed_values(7, 100))
     maximum = float(variant.removeprefix("max-"))
     wanted = quantize_fnuz_reference(x, maximum=maximum, power_of_two=True)
     assert_same_results(variant, VARIANTS[variant](x, power_of_two=True), wanted)

@@ -19,6 +19,7 @@ pytestmark = pytest.mark.execute
 
 acq_rel, relaxed = partial(launch_atomic, "acq_rel"), partial(launch_atomic, "relaxed")
 BF16, FP16, FP32 = torch.bfloat16, torch.float16, torch.float32
+STREAMED = (1, 40, 5400)
 
 # Tails in every dimension and a single value; several tiles each way; bytes joined to words, and not; several
 # resident blocks; rows that are read twice.
@@ -32,7 +33,7 @@ CASES = [
     (launch_strips, (2, 33, 71), BF16, True),
     (launch_strips, (3, 100, 72), BF16, True),
     (launch_strips, (1, 64, 1408), BF16, True),
-    (launch_strips, (1, 40, 5400), BF16, True),
+    (launch_strips, STREAMED, BF16, True),
     (launch_strips, (2, 48, 80), FP16, False),
     (launch_strips, (2, 48, 80), FP32, False),
 ]
@@ -48,13 +49,15 @@ def test_equal_to_the_reference_between_canaries(
     virtual_arch: str, launch: Callable[..., None], shape: tuple[int, int, int], dtype: torch.dtype, power_of_two: bool
 ) -> None:
     make = special_weights if launch is launch_strips else finite_weights  # upstream has no policy for NaN and Inf
+    if virtual_arch != "gfx942" and shape == STREAMED:
+        pytest.skip("three seconds to compile; differs by the cast only, which the other shapes have")
     weight = make(*shape, dtype=dtype)
     fmt = native_format(virtual_arch)
     reference = quantize_weight_transpose_reference
     check_launch(launch, reference, weight, fmt=fmt, power_of_two=power_of_two, arch=virtual_arch)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", ["atomic-relaxed", "wavecast"])
 @pytest.mark.parametrize("shape", [(0, 16, 16), (2, 0, 16), (2, 16, 0)], ids=str)
 def test_nothing_to_do(virtual_arch: str, variant: str, shape: tuple[int, int, int]) -> None:
     weight = column_major(torch.empty(*shape, dtype=torch.bfloat16))

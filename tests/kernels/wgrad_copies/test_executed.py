@@ -17,9 +17,9 @@ pytestmark = pytest.mark.execute
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_equal_to_the_reference(virtual_arch: str, variant: str) -> None:
-    grad, a = Case("grad", 320, 48, (100, 320)), Case("a", 320, 80, (100, 320))
-    wanted = wgrad_operands_reference(grad.x(), a.x(), grad.offs(), fmt=native_format(virtual_arch), power_of_two=False)
-    out = VARIANTS[variant](grad.x(), a.x(), grad.offs())
+    grad, a = Case("grad", 512, 48, (100, 512)), Case("a", 512, 80, (100, 512))
+    wanted = wgrad_operands_reference(grad.x(), a.x(), grad.offs(), fmt=native_format(virtual_arch), power_of_two=True)
+    out = VARIANTS[variant](grad.x(), a.x(), grad.offs(), power_of_two=True)
     for name, one, (values, scale, _) in zip(("grad", "a"), (out.grad_output, out.a), wanted, strict=True):
         assert_same_bytes(f"{name} values", one.values, values)
         assert_same_bytes(f"{name} scale", one.scale, scale)

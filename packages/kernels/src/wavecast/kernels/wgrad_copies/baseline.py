@@ -6,9 +6,9 @@
 
 The quantizer is the same on both sides, in commit 7bb7f061 of that pull request and in the one before it: strides are
 run-time values (Triton does not specialise on a stride of 1 where the argument is annotated), so that it does not see
-along which axis the tensor is contiguous. Its tile was one of 16 that were tuned over before (`COPIED` is one of them;
-which one won is not published) and of three after. The copy is a Triton kernel here, with contiguous accesses on both
-sides, as the copy of the framework has.
+along which axis the tensor is contiguous. They are 64-bit here, as from #4016 on, and were 32-bit then. Its tile was
+one of 16 that were tuned over before (`COPIED` is one of them; which one won is not published) and of three after. The
+copy is a Triton kernel here, with contiguous accesses on both sides, as the copy of the framework has.
 """
 
 from __future__ import annotations
