@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
+
+# Directives and labels that only debuggers read.
+_DEBUG_DIRECTIVES = (".file", ".loc", ".cfi_", ".Ltmp", ".Lfunc", ".ident")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,5 +32,19 @@ class CodeObject:
 
     @property
     def digest(self) -> str:
-        """Short content hash of the assembly: what a prediction is keyed by."""
-        return hashlib.sha256(self.assembly.encode()).hexdigest()[:16]
+        """Short hash of what runs: what a prediction is keyed by.
+
+        Source files, line numbers and comments do not count, so the same code has the same digest on every machine.
+        """
+        return hashlib.sha256("\n".join(_lines_that_run(self.assembly)).encode()).hexdigest()[:16]
+
+
+def _lines_that_run(assembly: str) -> Iterator[str]:
+    """Instructions, labels they jump to, descriptor and metadata."""
+    in_debug_section = False
+    for line in assembly.splitlines():
+        text = line.partition(";")[0].strip()
+        if text.startswith((".section", ".text", ".amdgpu_metadata")):
+            in_debug_section = ".debug_" in text
+        if text and not in_debug_section and not text.startswith(_DEBUG_DIRECTIVES):
+            yield text
