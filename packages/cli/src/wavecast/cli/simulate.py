@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -73,6 +72,7 @@ def facts_of_file(path: Path, *, kernel: str | None = None) -> KernelFacts:
         path: AMDGCN assembly text, as Triton or ``clang -S`` writes it.
         kernel: Symbol; may be left out when the file has one kernel.
     """
+    from wavecast.simulator.compile.code_object import code_digest
     from wavecast.simulator.program.assembly import parse_assembly
 
     text = path.read_text()

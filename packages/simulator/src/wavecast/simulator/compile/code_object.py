@@ -32,11 +32,16 @@ class CodeObject:
 
     @property
     def digest(self) -> str:
-        """Short hash of what runs: what a prediction is keyed by.
+        """``code_digest`` of the assembly: what a prediction is keyed by."""
+        return code_digest(self.assembly)
 
-        Source files, line numbers and comments do not count, so the same code has the same digest on every machine.
-        """
-        return hashlib.sha256("\n".join(_lines_that_run(self.assembly)).encode()).hexdigest()[:16]
+
+def code_digest(assembly: str) -> str:
+    """Short hash of what runs of an assembly text.
+
+    Source files, line numbers and comments do not count, so the same code has the same digest on every machine.
+    """
+    return hashlib.sha256("\n".join(_lines_that_run(assembly)).encode()).hexdigest()[:16]
 
 
 def _lines_that_run(assembly: str) -> Iterator[str]:
