@@ -78,7 +78,7 @@ def facts_of_file(path: Path, *, kernel: str | None = None) -> KernelFacts:
     text = path.read_text()
     with translated_errors():
         parsed = parse_assembly(text, name=kernel)
-    return _facts(parsed, digest=hashlib.sha256(text.encode()).hexdigest()[:16], toolchain=None, variant=None)
+    return _facts(parsed, digest=code_digest(text), toolchain=None, variant=None)
 
 
 def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -> list[KernelFacts]:
