@@ -138,6 +138,15 @@ def test_op_sel_takes_and_fills_the_high_half(machine: Machine) -> None:
         assert wave.vector[4, lane] == ((a[lane] & 0xFFFF) * (b[lane] >> 16) + c[lane]) & 0xFFFFFFFF
 
 
+def test_op_sel_of_two_sources_ends_with_the_destination(machine: Machine) -> None:
+    """As the assembler encodes ``v_add_i16 v5, v1, v2 op_sel:[1,1,1]``: bits 0, 1 and 3 of the field."""
+    low, high = np.full(64, 0x0010_0001, np.uint32), np.full(64, 0x0020_0002, np.uint32)
+    old = np.full(64, 0xAAAA_BBBB, np.uint32)
+    lines = [f"v_add_i16 v{3 + i}, v0, v1 op_sel:{bits}" for i, bits in enumerate(("[0,0,1]", "[1,1,1]", "[1,0,0]"))]
+    wave = machine.run("\n".join(lines), vector={0: low, 1: high, 3: old, 4: old, 5: old})
+    assert [hex(wave.vector[row, 9]) for row in (3, 4, 5)] == ["0x3bbbb", "0x30bbbb", "0xaaaa0012"]
+
+
 def test_every_selector_of_a_byte_permutation(machine: Machine) -> None:
     generator = np.random.default_rng(9)
     a, b = words(generator, (2, 64))

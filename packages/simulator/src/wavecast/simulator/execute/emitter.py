@@ -192,11 +192,15 @@ class Emitter(Builder):
         self.store_rows(pointer, raw, enabled)
 
     def _place_half(self, raw: ir.Value, pointer: ir.Value) -> ir.Value:
-        """A 16-bit result fills the low half and clears or keeps the high one; ``op_sel[3]`` makes it the high half."""
+        """A 16-bit result fills the low half and clears or keeps the high one.
+
+        The last entry of ``op_sel``, behind those of the sources, makes it the high half.
+        """
         wide = self.convert(raw, I32)
         if self.form.encoding == "sdwa":
             return wide
-        high = self.form.bits("op_sel", 4)[3]
+        sources = len(self.form.operands) - self.results
+        high = self.form.bits("op_sel", sources + 1)[sources]
         if not high and not self.keep_high_half:
             return wide
         old = self.load_rows(pointer)
