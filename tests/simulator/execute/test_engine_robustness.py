@@ -237,3 +237,10 @@ def test_another_architecture_is_refused(engine: Engine) -> None:
         with pytest.raises(UnknownDeviceError, match=f"kernel test is for {arch}") as caught:
             engine.program(build("\ts_nop 0", arch=arch))
         assert "gfx942, gfx950" in caught.value.hint
+
+
+def test_lds_accesses_beyond_the_allocation_are_counted(engine: Engine) -> None:
+    body = "\tv_lshlrev_b32_e32 v1, 2, v0\n\tds_write_b32 v1, v0\n\tds_read_b32 v2, v1 offset:192"
+    for lds, count in ((1024, 0), (256, 2 * 48), (128, 2 * (32 + 64))):
+        execution = run(engine, build(body, lds=lds), np.zeros(1, np.uint32), 0, grid=(2, 1, 1))
+        assert execution.stray_lds_accesses == count

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
@@ -42,3 +44,14 @@ def test_describe() -> None:
     assert memory.describe(base + 63) == "63 bytes into 'x' (64 bytes)"
     assert memory.describe(base + 64) == "0 bytes past the end of 'x' (64 bytes)"
     assert memory.describe(base - 1) == "1 bytes before 'x' (64 bytes)"
+
+
+def test_an_array_is_released_when_it_is_unmapped() -> None:
+    space, array = AddressSpace(), np.zeros(8, np.float32)
+    alive = weakref.ref(array)
+    space.map_array(array, "x")
+    place = array.ctypes.data, array.nbytes
+    del array
+    assert alive() is not None
+    space.unmap(*place)
+    assert alive() is None and space.buffers == []

@@ -9,10 +9,11 @@ from __future__ import annotations
 from enum import IntEnum
 
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from wavecast.simulator.compiled import compiled
 from wavecast.simulator.execute.layout import Context, Row, RowKind
 from wavecast.simulator.program.instruction import EXEC, SCC, VCC
 
@@ -93,7 +94,7 @@ _LAYOUT = (
 )
 
 
-@njit(cache=True)
+@compiled
 def _compiled_layout():  # type: ignore[no-untyped-def]
     return _LAYOUT
 
@@ -105,7 +106,7 @@ def check_cache() -> None:
         RuntimeError: Names the directory whose cached code must go.
     """
     if _compiled_layout() != _LAYOUT:
-        directory = _compiled_layout.stats.cache_path
+        directory = _compiled_layout.stats.cache_path  # type: ignore[attr-defined]
         raise RuntimeError(
             f"the compiled driver in {directory} was made for another layout; delete {directory}/driver.*.nbi"
         )
@@ -125,7 +126,7 @@ def _call(typing_context, helper, scalars, vectors, context, arguments):  # type
     return signature, generate
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def run(  # type: ignore[no-untyped-def]
     table,
     scalars,
@@ -172,7 +173,7 @@ def run(  # type: ignore[no-untyped-def]
     return _DONE
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _next_wave(waves, progress):  # type: ignore[no-untyped-def]
     """Move on to the next wave that can run, in a circle; returns whether the workgroup has one.
 
@@ -198,7 +199,7 @@ def _next_wave(waves, progress):  # type: ignore[no-untyped-def]
         progress[_P_WAVE] = 0
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _run_wave(table, scalars, vectors, context, waves, transfers, progress, launch):  # type: ignore[no-untyped-def]
     """Run one wave until it waits, ends, has used its slice (DONE), or something needs attention."""
     wave = progress[_P_WAVE]
@@ -264,7 +265,7 @@ def _run_wave(table, scalars, vectors, context, waves, transfers, progress, laun
     return _DONE
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _is_taken(kind, registers):  # type: ignore[no-untyped-def]
     """Whether a branch row jumps."""
     if kind == _BRANCH:
@@ -282,7 +283,7 @@ def _is_taken(kind, registers):  # type: ignore[no-untyped-def]
     return (registers[_EXEC] | registers[_EXEC + 1]) != 0
 
 
-@njit(nogil=True, cache=True)
+@compiled
 def _start_workgroup(scalars, vectors, context, waves, transfers, template, launch, workgroup):  # type: ignore[no-untyped-def]
     """Set up every wave of a workgroup as the dispatcher does."""
     columns, rows = launch[_L_GRID], launch[_L_GRID + 1]

@@ -93,7 +93,8 @@ class Engine:
         launch = _Launch(program, grid, shape, arguments, memory, ids, observer is not None, budget)
         launch.run(observer)
         executed = np.cumsum(launch.transfers)[: len(kernel.instructions)]
-        return Execution(kernel, grid, ids, executed, launch.executed_per_workgroup)
+        stray = int(launch.context[Context.LDS_STRAY])
+        return Execution(kernel, grid, ids, executed, launch.executed_per_workgroup, stray)
 
 
 def _workgroup_ids(kernel: Kernel, grid: Grid, workgroups: Sequence[int] | np.ndarray | None) -> np.ndarray:

@@ -19,6 +19,8 @@ class Execution:
         workgroups: int64 linear ids of the workgroups that ran, in dispatch order (x fastest).
         executed: int64 per static instruction: how many waves executed it, summed over those workgroups.
         instructions_per_workgroup: int64 per workgroup that ran: wave instructions it executed.
+        stray_lds_accesses: Lanes whose LDS access lay beyond the workgroup's allocation. The hardware reads 0 there
+            and drops the write, and so does the engine; in a correct kernel there is none.
     """
 
     kernel: Kernel
@@ -26,6 +28,7 @@ class Execution:
     workgroups: np.ndarray
     executed: np.ndarray
     instructions_per_workgroup: np.ndarray
+    stray_lds_accesses: int = 0
 
     @property
     def total_workgroups(self) -> int:

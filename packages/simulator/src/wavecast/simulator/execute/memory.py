@@ -42,7 +42,7 @@ class AddressSpace:
     def __init__(self) -> None:
         self._buffers: dict[tuple[int, int], Buffer] = {}
         self._next = _FIRST
-        self._keep: list[np.ndarray] = []
+        self._arrays: dict[tuple[int, int], np.ndarray] = {}
 
     @property
     def buffers(self) -> list[Buffer]:
@@ -72,15 +72,16 @@ class AddressSpace:
         return known.device
 
     def map_array(self, array: np.ndarray, name: str) -> int:
-        """Map a contiguous numpy array and keep it alive."""
+        """Map a contiguous numpy array and keep it alive until it is unmapped."""
         if not array.flags.c_contiguous:
             raise LaunchError(f"array {name!r} is not contiguous", hint="pass numpy.ascontiguousarray(array)")
-        self._keep.append(array)
+        self._arrays[array.ctypes.data, array.nbytes] = array
         return self.map(array.ctypes.data, array.nbytes, name)
 
     def unmap(self, host_pointer: int, nbytes: int) -> None:
         """Forget a range; its device address is not used again."""
         self._buffers.pop((host_pointer, nbytes), None)
+        self._arrays.pop((host_pointer, nbytes), None)
 
     def device_pointer(self, host_pointer: int) -> int:
         """Device address of a host address inside a mapped buffer."""
