@@ -87,31 +87,6 @@ _L_GRID, _L_REGISTER, _L_SCRATCH_BYTES, _L_SCRATCH, _L_BUDGET, _L_BLOCK, _L_AXES
         *(LaunchSlot.BUDGET, LaunchSlot.BLOCK, LaunchSlot.ITEM_AXES),
     )
 )
-# Numbers from other modules that stand in the compiled code.
-_LAYOUT = (
-    *(_HELPER, _KIND, _TARGET, _ARGUMENTS, _CALL, _MEMORY, _SKIP, _BRANCH, _SCC0, _SCC1, _VCCZ, _VCCNZ, _EXECZ),
-    *(_BARRIER, _END, _C_FAULT, _C_COUNT, _C_CAPACITY, _C_WORKGROUP, _C_WAVE, _C_SCRATCH, _C_CLOCK, _EXEC, _VCC, _SCC),
-)
-
-
-@compiled
-def _compiled_layout():  # type: ignore[no-untyped-def]
-    return _LAYOUT
-
-
-def check_cache() -> None:
-    """Refuse code that numba kept from before a change of the layout: it looks at this file's date only.
-
-    Raises:
-        RuntimeError: Names the directory whose cached code must go.
-    """
-    if _compiled_layout() != _LAYOUT:
-        directory = _compiled_layout.stats.cache_path  # type: ignore[attr-defined]
-        raise RuntimeError(
-            f"the compiled driver in {directory} was made for another layout; delete {directory}/driver.*.nbi"
-        )
-
-
 @intrinsic
 def _call(typing_context, helper, scalars, vectors, context, arguments):  # type: ignore[no-untyped-def]
     """Call the helper at an address with four addresses."""

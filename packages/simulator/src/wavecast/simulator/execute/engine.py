@@ -43,7 +43,6 @@ class Engine:
     """
 
     def __init__(self, library: HelperLibrary | None = None) -> None:
-        driver.check_cache()
         self._library = library or HelperLibrary()
         self._programs: dict[int, Program] = {}
 

@@ -16,8 +16,8 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from wavecast.simulator.compiled import compiled
 from wavecast.simulator.devices import Device
 
 # A read that L1 serves touches the line but goes no further.
@@ -139,7 +139,7 @@ def _scaled_sets(capacity: int, line: int, ways: int, fraction: float) -> int:
     return max(1, round(capacity / line / ways * min(1.0, fraction)))
 
 
-@njit(cache=True)
+@compiled
 def is_followed(line: Any, stride: Any) -> Any:
     """Whether a line is the one of its ``stride`` neighbours that goes through the caches for all of them.
 
@@ -160,7 +160,7 @@ def is_followed(line: Any, stride: Any) -> Any:
     return True
 
 
-@njit(cache=True)
+@compiled
 def in_step(order: np.ndarray) -> np.ndarray:
     """Positions of events by their place in the streams, equal ones as they come: a stable counting sort."""
     # A loop: the compiler needs seconds for ``max`` of an array.
@@ -179,7 +179,7 @@ def in_step(order: np.ndarray) -> np.ndarray:
     return positions
 
 
-@njit(cache=True)
+@compiled
 def _mixed(word: Any) -> Any:
     """The 64-bit finaliser of SplitMix, whose every output bit depends on every input bit.
 
@@ -190,13 +190,13 @@ def _mixed(word: Any) -> Any:
     return word ^ (word >> np.uint64(31))
 
 
-@njit(cache=True)
+@compiled
 def set_of(line: Any, sets: Any) -> Any:
     """Set of a line: a multiplication maps its hash onto the sets as evenly as a remainder does, and faster."""
     return int(((_mixed(line) >> np.uint64(32)) * np.uint64(sets)) >> np.uint64(32))
 
 
-@njit(cache=True)
+@compiled
 def find_way(tags: np.ndarray, used: np.ndarray, line: Any, now: Any) -> Any:
     """(way, hit): where the line is, or the way that it replaces; the way counts as used now."""
     for way in range(tags.shape[0]):
@@ -211,7 +211,7 @@ def find_way(tags: np.ndarray, used: np.ndarray, line: Any, now: Any) -> Any:
     return victim, False
 
 
-@njit(cache=True)
+@compiled
 def _half_requests(mask: Any) -> Any:
     """(requests, bytes) that write one 64-byte segment of which ``mask`` is dirty."""
     if mask == np.uint64(0):
@@ -223,7 +223,7 @@ def _half_requests(mask: Any) -> Any:
     return low + high, 32 * (low + high)
 
 
-@njit(cache=True)
+@compiled
 def _sectors(low: Any, high: Any) -> Any:
     """A bit for every 32-byte sector with a dirty byte."""
     bits = 0
@@ -238,7 +238,7 @@ def _sectors(low: Any, high: Any) -> Any:
     return np.uint8(bits)
 
 
-@njit(cache=True)
+@compiled
 def _sector_bytes(bits: Any) -> Any:
     count = 0
     for sector in range(4):
@@ -246,7 +246,7 @@ def _sector_bytes(bits: Any) -> Any:
     return 32 * count
 
 
-@njit(cache=True)
+@compiled
 def _touch_mall(
     tags: np.ndarray, used: np.ndarray, dirty: np.ndarray, line: Any, dirtied: Any, totals: np.ndarray, now: Any
 ) -> Any:
@@ -261,7 +261,7 @@ def _touch_mall(
     return hit
 
 
-@njit(cache=True)
+@compiled
 def _write_back(
     line: Any,
     low: Any,
@@ -279,7 +279,7 @@ def _write_back(
     _touch_mall(mall_tags, mall_used, mall_dirty, line, _sectors(low, high), totals, now)
 
 
-@njit(cache=True)
+@compiled
 def _run(
     events: np.ndarray,
     order: np.ndarray,
@@ -335,7 +335,7 @@ def _run(
     clock[0] = now
 
 
-@njit(cache=True)
+@compiled
 def _drain(
     l2_tags: np.ndarray,
     l2_masks: np.ndarray,

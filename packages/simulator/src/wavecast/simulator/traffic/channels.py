@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numba import njit
 
+from wavecast.simulator.compiled import compiled
 from wavecast.simulator.devices import Device
 
 # Steps of a wave's memory stream that are told apart; longer streams wrap round.
@@ -54,7 +54,7 @@ class ChannelLoad:
         self.counts[:] = 0
 
 
-@njit(cache=True)
+@compiled
 def _windows(counts: np.ndarray) -> tuple[int, int]:
     """Sum of the hottest channel over windows of steps, and of all requests."""
     hottest, total = 0, 0

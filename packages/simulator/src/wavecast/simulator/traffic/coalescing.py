@@ -18,7 +18,8 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from wavecast.simulator.compiled import compiled
 
 SEGMENT_SHIFT = 6
 LINE_SHIFT = 7
@@ -49,7 +50,7 @@ class Count(IntEnum):
 COUNTS = len(Count)
 
 
-@njit(cache=True)
+@compiled
 def _position(values: np.ndarray, count: Any, value: Any) -> Any:
     """Position of ``value`` in the first ``count`` entries, or ``count``; for a handful of entries."""
     for position in range(count):
@@ -58,7 +59,7 @@ def _position(values: np.ndarray, count: Any, value: Any) -> Any:
     return count
 
 
-@njit(cache=True)
+@compiled
 def _find_slot(table: np.ndarray, lines: np.ndarray, count: Any, line: Any) -> Any:
     """Slot of ``table`` that points to ``line``, or the free one where it belongs.
 
@@ -73,7 +74,7 @@ def _find_slot(table: np.ndarray, lines: np.ndarray, count: Any, line: Any) -> A
         slot = (slot + 1) & (_SLOTS - 1)
 
 
-@njit(cache=True)
+@compiled
 def touch_lines(
     address: np.ndarray, exec_mask: Any, width: Any, lines: np.ndarray, masks: np.ndarray, table: np.ndarray
 ) -> Any:
@@ -124,7 +125,7 @@ def touch_lines(
     return count
 
 
-@njit(cache=True)
+@compiled
 def _quad_shape(address: np.ndarray, exec_mask: Any, quad: Any, width: Any, segments: np.ndarray) -> Any:
     """Segments, cycles and shape (0 scattered, 1 contiguous, 2 uniform) of a quad with an active lane.
 
@@ -176,7 +177,7 @@ def _quad_shape(address: np.ndarray, exec_mask: Any, quad: Any, width: Any, segm
     return count, clk, shape, first_lane
 
 
-@njit(cache=True)
+@compiled
 def walk_quads(
     address: np.ndarray,
     exec_mask: Any,
@@ -236,12 +237,12 @@ def walk_quads(
     return quad_clk, run_clk, requests, partial
 
 
-@njit(cache=True)
+@compiled
 def _ends_partial(shape: Any, run_bytes: Any) -> Any:
     return 1 if shape != 0 and run_bytes < _SEGMENT_BYTES else 0
 
 
-@njit(cache=True)
+@compiled
 def lds_cycles(
     address: np.ndarray,
     exec_mask: Any,

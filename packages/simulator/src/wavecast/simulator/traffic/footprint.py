@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from wavecast.simulator.compiled import compiled
 from wavecast.simulator.traffic.caches import is_followed
 
 
@@ -181,7 +181,7 @@ def _line_count(buffer: BufferRange, line_bytes: int) -> int:
     return (buffer.address + buffer.size_bytes - 1) // line_bytes - buffer.address // line_bytes + 1
 
 
-@njit(cache=True)
+@compiled
 def _slot(table: np.ndarray, line: Any) -> Any:
     """Entry of a line, or the free one where it belongs."""
     mask = len(table) - 1
@@ -191,7 +191,7 @@ def _slot(table: np.ndarray, line: Any) -> Any:
     return slot
 
 
-@njit(cache=True)
+@compiled
 def _insert(
     table: np.ndarray, events: np.ndarray, first_kind: Any, last_kind: Any, clusters: np.ndarray, stride: Any
 ) -> Any:
@@ -217,7 +217,7 @@ def _insert(
     return new
 
 
-@njit(cache=True)
+@compiled
 def _rehash(table: np.ndarray, grown: np.ndarray) -> None:
     for position in range(len(table)):
         if table[position]["cluster"] != 0:

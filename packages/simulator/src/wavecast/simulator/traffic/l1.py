@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from wavecast.simulator.compiled import compiled
 from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.caches import (
     ATOMIC,
@@ -43,14 +43,14 @@ def empty_l1(device: Device, workgroups_per_cu: int) -> np.ndarray:
     return l1
 
 
-@njit(cache=True)
+@compiled
 def clear(l1: np.ndarray) -> Any:
     """Forget all lines."""
     l1[0] = EMPTY
     l1[1] = 0
 
 
-@njit(cache=True)
+@compiled
 def settle(l1: np.ndarray, events: np.ndarray, first: Any, last: Any, levels: np.ndarray, stride: Any) -> Any:
     """Send the reads of a workgroup through its L1, wave beside wave, and drop the lines that are not followed.
 
@@ -88,7 +88,7 @@ def settle(l1: np.ndarray, events: np.ndarray, first: Any, last: Any, levels: np
     return first + thin_out(part, stride)
 
 
-@njit(cache=True)
+@compiled
 def thin_out(events: np.ndarray, stride: Any) -> Any:
     """Keep the lines that are followed, and all atomics; returns the number of events left, which move to the front."""
     kept = 0

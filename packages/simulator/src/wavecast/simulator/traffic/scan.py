@@ -6,8 +6,8 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from wavecast.simulator.compiled import compiled
 from wavecast.simulator.execute.trace import RECORD
 from wavecast.simulator.traffic.caches import READ, WRITE, is_followed
 from wavecast.simulator.traffic.channels import STEPS
@@ -46,7 +46,7 @@ def start_of_trace() -> np.ndarray:
     return cursor
 
 
-@njit(cache=True)
+@compiled
 def scan(
     instructions: np.ndarray,
     waves: np.ndarray,
@@ -155,7 +155,7 @@ def words_of(records: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(records, dtype=RECORD).view(np.uint64).reshape(len(records), -1)
 
 
-@njit(cache=True)
+@compiled
 def _join(cursor: np.ndarray, clusters: np.ndarray) -> Any:
     """Give the cursor's workgroup the next place in the batch."""
     cursor[Cursor.SLOT] += 1

@@ -12,8 +12,8 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from wavecast.simulator.compiled import compiled
 from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count, lds_cycles, touch_lines, walk_quads
 from wavecast.simulator.traffic.tables import LDS, Column
 
@@ -90,7 +90,7 @@ def empty_shapes(count: int = _SHAPES) -> Shapes:
     )
 
 
-@njit(cache=True)
+@compiled
 def first_active(exec_mask: Any) -> Any:
     """First active lane; 0 if none is."""
     for lane in range(_LANES):
@@ -99,7 +99,7 @@ def first_active(exec_mask: Any) -> Any:
     return 0
 
 
-@njit(cache=True)
+@compiled
 def row_of(instruction: Any, exec_mask: Any, phase: Any, rows: Any) -> Any:
     """Where the shape of a record belongs.
 
@@ -113,7 +113,7 @@ def row_of(instruction: Any, exec_mask: Any, phase: Any, rows: Any) -> Any:
     return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (rows - 1)
 
 
-@njit(cache=True)
+@compiled
 def is_known(
     facts: np.ndarray,
     execs: np.ndarray,
@@ -152,7 +152,7 @@ def is_known(
     return different == np.uint64(0)
 
 
-@njit(cache=True)
+@compiled
 def describe(
     shapes: Shapes,
     row: Any,
@@ -192,7 +192,7 @@ def describe(
         _describe_lines(shapes, row, exec_mask, address, base, columns[Column.WIDTH])
 
 
-@njit(cache=True)
+@compiled
 def _describe_lds(
     shapes: Shapes, facts: np.ndarray, exec_mask: Any, address: np.ndarray, columns: np.ndarray, phases: np.ndarray
 ) -> Any:
@@ -212,7 +212,7 @@ def _describe_lds(
         facts[Fact.LDS_FREE_CLK] += free
 
 
-@njit(cache=True)
+@compiled
 def _describe_lines(shapes: Shapes, row: Any, exec_mask: Any, address: np.ndarray, base: Any, width: Any) -> Any:
     facts, lines, masks, weights = shapes.facts[row], shapes.lines[row], shapes.masks[row], shapes.weights[row]
     count = touch_lines(address, exec_mask, width, lines, masks, shapes.table)
@@ -228,7 +228,7 @@ def _describe_lines(shapes: Shapes, row: Any, exec_mask: Any, address: np.ndarra
             facts[Fact.SEGMENTS] += 1 if mask else 0
 
 
-@njit(cache=True)
+@compiled
 def bits_of(word: Any) -> Any:
     """Number of set bits."""
     count = 0
@@ -238,7 +238,7 @@ def bits_of(word: Any) -> Any:
     return count
 
 
-@njit(cache=True)
+@compiled
 def add_counts(
     counts: np.ndarray, facts: np.ndarray, columns: np.ndarray, instruction: Any, row: Any, is_read: Any
 ) -> Any:

@@ -1,0 +1,35 @@
+"""Loops compiled by numba, and when a compiled one kept on disk is still good.
+
+Numba's cache looks at the file a function stands in, but a compiled function also contains what it calls from other
+files. In a checkout, where files change one by one, it would go on using old code. Here a change of any source of the
+simulator makes all compiled loops stale.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba import njit
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def compiled(function: Function) -> Function:
+    """Compile a function with numba on first use, without the GIL, and keep the result on disk."""
+    dispatcher = njit(nogil=True, cache=True)(function)
+    # Numba has no public way to say what a cached function depends on.
+    dispatcher._cache._cache_file._source_stamp = sources_digest()
+    return dispatcher
+
+
+@functools.cache
+def sources_digest() -> str:
+    """Hash of all Python sources of the simulator."""
+    digest = hashlib.sha256()
+    for source in sorted(Path(__file__).parent.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest.hexdigest()
