@@ -85,6 +85,28 @@ STORE_ID = """
 """
 
 
+# Wave 0 waits in a loop for a value that wave 1 stores.
+SPIN = """
+\ts_load_dwordx2 s[8:9], s[0:1], 0x0
+\tv_mov_b32_e32 v1, 0
+\tv_mov_b32_e32 v4, 1
+\tv_readfirstlane_b32 s12, v0
+\ts_waitcnt lgkmcnt(0)
+\ts_cmp_lg_u32 s12, 0
+\ts_cbranch_scc1 .LBB0_2
+.LBB0_1:
+\tglobal_load_dword v2, v1, s[8:9] sc1
+\ts_waitcnt vmcnt(0)
+\tv_readfirstlane_b32 s13, v2
+\ts_cmp_eq_u32 s13, 0
+\ts_cbranch_scc1 .LBB0_1
+\ts_branch .LBB0_3
+.LBB0_2:
+\tglobal_store_dword v1, v4, s[8:9]
+.LBB0_3:
+"""
+
+
 def run(
     engine: Engine, kernel: Kernel, out: np.ndarray, n: int, *, grid: Grid = (1, 1, 1), **options: Any
 ) -> Execution:
