@@ -112,6 +112,7 @@ def _joined(first: Execution, then: Execution) -> Execution:
         np.concatenate([first.workgroups, then.workgroups]),
         first.executed + then.executed,
         np.concatenate([first.instructions_per_workgroup, then.instructions_per_workgroup]),
+        first.stray_lds_accesses + then.stray_lds_accesses,
     )
 
 

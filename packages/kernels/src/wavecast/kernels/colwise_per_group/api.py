@@ -43,8 +43,8 @@ def check_colwise_arguments(x: torch.Tensor, offs: torch.Tensor) -> None:
     check_tensor("x", x, ndim=2)
     check_row_major("x", x)
     check_offsets(offs)
-    if offs.numel() >= MOST_GRID_ROWS:
-        raise ValueError(f"offs has {offs.numel()} groups; fewer than {MOST_GRID_ROWS} are possible; split the call")
+    if offs.numel() > MOST_GRID_ROWS:
+        raise ValueError(f"offs has {offs.numel()} groups; at most {MOST_GRID_ROWS} are possible; split the call")
 
 
 def allocate_colwise(x: torch.Tensor, offs: torch.Tensor, dtype: torch.dtype) -> ColwiseQuantized:
@@ -157,5 +157,4 @@ def colwise_launch(
         "num_warps": plan.waves,
     }
     arguments = (tokens // tokens_unit, columns // columns_unit, x.stride(0) // columns_unit, groups)
-    # One program more than groups: it zeroes the rows behind the last group.
-    return (-(-columns // plan.columns), groups + 1), arguments, constants
+    return (-(-columns // plan.columns), groups), arguments, constants

@@ -146,7 +146,7 @@ def colwise_per_group_kernel(
     POWER_OF_TWO: tl.constexpr, ON_GFX: tl.constexpr, PIECES: tl.constexpr, CHUNK: tl.constexpr, WAVES: tl.constexpr,
     ROW_LANES: tl.constexpr, COL_LANES: tl.constexpr, LANE_COLS: tl.constexpr,
 ):  # fmt: skip
-    """Program (column block, group); the program one beyond the last group zeroes the rows that no group owns.
+    """Program (column block, group); the programs of the last group also zero the rows that no group owns.
 
     Sizes and strides come in units whose size is a constexpr: that is how the compiler knows their alignment.
     """
@@ -160,59 +160,60 @@ def colwise_per_group_kernel(
     group = tl.program_id(1)
     columns_left = columns - block * COLS
     start = tl.load(offs_ptr + group - 1, mask=group > 0, other=0)
-    end = tl.load(offs_ptr + group, mask=group < groups, other=tokens)
+    end = tl.load(offs_ptr + group)
     # Offsets are the caller's data, which the host never reads: clip them, so that none reaches outside the buffers.
     start = tl.minimum(tl.maximum(start, 0), tokens)
     end = tl.minimum(tl.maximum(end, start), tokens)
+    out_ptr += (block * COLS).to(tl.int64) * tokens
+    if group == groups - 1:
+        rest = end // CHUNK * CHUNK
+        _zero_rows(out_ptr + rest, end - rest, tokens - rest, tokens, columns_left, CHUNK, PIECE_ROWS, COLS)
     # Row 0 below is the aligned row `base`; 64-bit only here, offsets inside the tile are 32-bit.
     base = start // CHUNK * CHUNK
-    out_ptr += (block * COLS).to(tl.int64) * tokens + base
+    out_ptr += base
     start -= base
     end -= base
-    if group == groups:
-        _zero_rows(out_ptr, start, end, tokens, columns_left, CHUNK, PIECE_ROWS, COLS)
-    else:
-        x_ptr += base.to(tl.int64) * row_stride + block * COLS
-        dtype: tl.constexpr = x_ptr.dtype.element_ty
-        key_type: tl.constexpr = tl.int32 if dtype == tl.float32 else tl.int16
-        best = tl.full((WAVES * ROW_LANES, COLS), zero_key(dtype), key_type)
-        # Pieces before the last tile: none if the group fits the tile, as then it is read once.
-        before = tl.maximum(tl.cdiv(end, ROWS) - 1, 0) * PIECES
-        for piece in range(before):
-            row = piece * PIECE_ROWS
-            x = _load(x_ptr + row.to(tl.int64) * row_stride, 0, start - row, end - row, row_stride, columns_left,
-                      CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
-            best = tl.maximum(best, _largest_key(x, CHUNK))
-        # The last tile stays in registers from here to its store.
-        row = before * PIECE_ROWS
-        held = ()
-        for piece in tl.static_range(PIECES):
-            x = _load(x_ptr + row.to(tl.int64) * row_stride, piece * PIECE_ROWS, start - row, end - row, row_stride,
-                      columns_left, CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
-            held = held + (x,)  # noqa: RUF005 - Triton adds tuples, it does not unpack into them
-            best = tl.maximum(best, _largest_key(x, CHUNK))
-        best = tl.reduce(best, 0, larger).to(tl.int32)
-        scale = scale_from_amax(magnitude_of_key(best, dtype), FP8_MAX, EPS, POWER_OF_TWO)
-        for piece in tl.static_range(PIECES):
-            _store(out_ptr + row, held[piece], scale, piece * PIECE_ROWS, start - row, end - row, tokens, columns_left,
-                   FP8_MAX, ON_GFX, CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
-        # The offsets of the first loop, made anew: kept from there, they would take registers beside the held tile.
-        row_stride = issued_here_scalar(row_stride_units, ON_GFX) * COLUMNS_UNIT
-        # Backwards: what was read last is what the caches still hold.
-        for step in range(before):
-            row = (before - 1 - step) * PIECE_ROWS
-            x = _load(x_ptr + row.to(tl.int64) * row_stride, 0, start - row, end - row, row_stride, columns_left,
-                      CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
-            _store(out_ptr + row, x, scale, 0, start - row, end - row, tokens, columns_left, FP8_MAX, ON_GFX, CHUNK,
-                   WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
-        cut = end // CHUNK * CHUNK
-        if start > 0:
-            _store_cut_chunk(x_ptr, out_ptr, scale, 0, start, end, row_stride, tokens, columns_left, FP8_MAX, CHUNK,
-                             COLS)  # fmt: skip
-        if (cut < end) & (cut >= start):
-            _store_cut_chunk(x_ptr + cut.to(tl.int64) * row_stride, out_ptr + cut, scale, 0, 0, end - cut, row_stride,
-                             tokens, columns_left, FP8_MAX, CHUNK, COLS)  # fmt: skip
-        column = tl.arange(0, COLS)
-        out = group.to(tl.int64) * columns + block * COLS + column
-        tl.store(scale_ptr + out, scale, mask=column < columns_left)
-        tl.store(inverse_ptr + out, inverse_of(scale), mask=column < columns_left)
+    x_ptr += base.to(tl.int64) * row_stride + block * COLS
+    dtype: tl.constexpr = x_ptr.dtype.element_ty
+    key_type: tl.constexpr = tl.int32 if dtype == tl.float32 else tl.int16
+    best = tl.full((WAVES * ROW_LANES, COLS), zero_key(dtype), key_type)
+    # Pieces before the last tile: none if the group fits the tile, as then it is read once.
+    before = tl.maximum(tl.cdiv(end, ROWS) - 1, 0) * PIECES
+    for piece in range(before):
+        row = piece * PIECE_ROWS
+        x = _load(x_ptr + row.to(tl.int64) * row_stride, 0, start - row, end - row, row_stride, columns_left,
+                  CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
+        best = tl.maximum(best, _largest_key(x, CHUNK))
+    # The last tile stays in registers from here to its store.
+    row = before * PIECE_ROWS
+    held = ()
+    for piece in tl.static_range(PIECES):
+        x = _load(x_ptr + row.to(tl.int64) * row_stride, piece * PIECE_ROWS, start - row, end - row, row_stride,
+                  columns_left, CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
+        held = held + (x,)  # noqa: RUF005 - Triton adds tuples, it does not unpack into them
+        best = tl.maximum(best, _largest_key(x, CHUNK))
+    best = tl.reduce(best, 0, larger).to(tl.int32)
+    scale = scale_from_amax(magnitude_of_key(best, dtype), FP8_MAX, EPS, POWER_OF_TWO)
+    for piece in tl.static_range(PIECES):
+        _store(out_ptr + row, held[piece], scale, piece * PIECE_ROWS, start - row, end - row, tokens, columns_left,
+               FP8_MAX, ON_GFX, CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
+    # The offsets of the first loop, made anew: kept from there, they would take registers beside the held tile.
+    row_stride = issued_here_scalar(row_stride_units, ON_GFX) * COLUMNS_UNIT
+    # Backwards: what was read last is what the caches still hold.
+    for step in range(before):
+        row = (before - 1 - step) * PIECE_ROWS
+        x = _load(x_ptr + row.to(tl.int64) * row_stride, 0, start - row, end - row, row_stride, columns_left,
+                  CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
+        _store(out_ptr + row, x, scale, 0, start - row, end - row, tokens, columns_left, FP8_MAX, ON_GFX, CHUNK,
+               WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
+    cut = end // CHUNK * CHUNK
+    if start > 0:
+        _store_cut_chunk(x_ptr, out_ptr, scale, 0, start, end, row_stride, tokens, columns_left, FP8_MAX, CHUNK,
+                         COLS)  # fmt: skip
+    if (cut < end) & (cut >= start):
+        _store_cut_chunk(x_ptr + cut.to(tl.int64) * row_stride, out_ptr + cut, scale, 0, 0, end - cut, row_stride,
+                         tokens, columns_left, FP8_MAX, CHUNK, COLS)  # fmt: skip
+    column = tl.arange(0, COLS)
+    out = group.to(tl.int64) * columns + block * COLS + column
+    tl.store(scale_ptr + out, scale, mask=column < columns_left)
+    tl.store(inverse_ptr + out, inverse_of(scale), mask=column < columns_left)

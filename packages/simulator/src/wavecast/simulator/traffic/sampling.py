@@ -14,8 +14,8 @@ _CLUSTERS = 16
 # The variance between clusters is not known from fewer.
 _FEWEST_CLUSTERS = 4
 _GOLDEN_RATIO = 0.6180339887498949
-# Work that a sample is sized to, in wave instructions: about a second of the host.
-_WORK = 3e7
+# Work that a sample is sized to, in wave instructions: about half a second of the host.
+_WORK = 1.2e7
 # Of a line that a wave instruction touches, beside the instruction's own.
 _WORK_PER_LINE = 0.5
 
