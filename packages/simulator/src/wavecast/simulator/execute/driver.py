@@ -87,6 +87,8 @@ _L_GRID, _L_REGISTER, _L_SCRATCH_BYTES, _L_SCRATCH, _L_BUDGET, _L_BLOCK, _L_AXES
         *(LaunchSlot.BUDGET, LaunchSlot.BLOCK, LaunchSlot.ITEM_AXES),
     )
 )
+
+
 @intrinsic
 def _call(typing_context, helper, scalars, vectors, context, arguments):  # type: ignore[no-untyped-def]
     """Call the helper at an address with four addresses."""
