@@ -32,6 +32,8 @@ class Work:
         classes: Issue classes.
         points: Waits that are executed at all.
         rows: Traffic by instruction.
+        lane_exchanges: LDS lane exchanges by the average wave.
+        invalidations: ``buffer_inv`` by the average wave.
         has_barrier: Whether waves wait for one another, so that a workgroup goes through its phases as a whole.
     """
 
@@ -41,12 +43,9 @@ class Work:
     classes: IssueClasses
     points: tuple[WaitPoint, ...]
     rows: dict[int, InstructionTraffic]
+    lane_exchanges: float
+    invalidations: float
     has_barrier: bool
-
-    def executions(self, *opcodes: str) -> float:
-        """Executions of some opcodes by the average wave."""
-        instructions = self.execution.kernel.instructions
-        return float(sum(self.times[entry.index] for entry in instructions if entry.opcode in opcodes))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,10 @@ def launch_work(execution: Execution, traffic: Traffic, device: Device) -> Work:
     waves = max(1, len(execution.workgroups) * traffic.residency.waves_per_workgroup)
     times = np.asarray(execution.executed, dtype=np.float64) / waves
     kernel = execution.kernel
+
+    def executions(*opcodes: str) -> float:
+        return float(sum(times[entry.index] for entry in kernel.instructions if entry.opcode in opcodes))
+
     return Work(
         execution=execution,
         traffic=traffic,
@@ -79,6 +82,8 @@ def launch_work(execution: Execution, traffic: Traffic, device: Device) -> Work:
         classes=issue_classes(kernel, device),
         points=tuple(point for point in wait_points(kernel) if times[point.index]),
         rows={row.index: row for row in traffic.instructions},
+        lane_exchanges=executions(*_LANE_EXCHANGE),
+        invalidations=executions("buffer_inv"),
         has_barrier=any(entry.opcode == "s_barrier" and times[entry.index] for entry in kernel.instructions),
     )
 
@@ -105,12 +110,12 @@ def wave_demands(work: Work, device: Device, *, warm: float, supply_clk: float) 
         clk = wait.clk * float(work.times[wait.index])
         by_cause[wait.decided_by] = by_cause.get(wait.decided_by, 0.0) + clk
     longest = max(by_cause, key=lambda index: by_cause[index]) if by_cause else None
-    exchange = work.executions(*_LANE_EXCHANGE) * _DWORD * device.compute.wave_lanes / device.lds.bytes_per_clk
+    exchange = work.lane_exchanges * _DWORD * device.compute.wave_lanes / device.lds.bytes_per_clk
     address = sum(address_clk(row, device) for row in traffic.instructions)
     demands = Demands(
         think_clk=alone
         + sum(by_cause.values())
-        + work.executions("buffer_inv") * device.fences.invalidate_clk
+        + work.invalidations * device.fences.invalidate_clk
         + device.issue.wave_overhead_clk
         + supply_clk,
         simd_clk=simd,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from enum import StrEnum
 
@@ -33,7 +34,11 @@ _MINIMUM_MATRIX_CLK = 8
 
 def unit_of(instruction: Instruction) -> Unit:
     """The unit that an instruction occupies."""
-    opcode = instruction.opcode
+    return _unit_of(instruction.opcode)
+
+
+@functools.cache
+def _unit_of(opcode: str) -> Unit:
     if _MATRIX.match(opcode):
         return Unit.MATRIX
     if opcode.startswith("v_"):
