@@ -78,7 +78,7 @@ def default_dependencies(root: Path) -> list[str]:
 
 def test_environments_pin_what_the_packages_accept(root: Path) -> None:
     pins = {Requirement(text).name: Requirement(text) for text in default_dependencies(root) if "==" in text}
-    assert sorted(pins) == ["torch", "triton"]
+    assert {"torch", "triton"} <= set(pins)
     for path in root.glob("packages/*/pyproject.toml"):
         for text in tomllib.loads(path.read_text())["project"]["dependencies"]:
             wanted = Requirement(text)

@@ -27,12 +27,12 @@ class Batch:
     Attributes:
         functions: Generated functions.
         source: The C file.
-        library: It, for this CPU.
+        on_cpu: It, for this CPU.
     """
 
     functions: tuple[Function, ...]
     source: Path
-    library: ctypes.CDLL
+    on_cpu: ctypes.CDLL
 
 
 def build(seeds: range, directory: Path) -> Batch:
@@ -54,7 +54,7 @@ def arguments_of(function: Function) -> tuple[list[np.ndarray], list[np.ndarray]
 def on_cpu(batch: Batch, function: Function) -> list[np.ndarray]:
     """The arrays after the function ran on this CPU."""
     arrays, scalars = arguments_of(function)
-    entry = getattr(batch.library, function.name)
+    entry = getattr(batch.on_cpu, function.name)
     entry.restype = None
     values = [value.ctypes.data for value in (*arrays, *scalars)]
     # One array of addresses: ctypes could not pass half precision by value.

@@ -10,8 +10,8 @@ import numpy as np
 from wavecast.simulator.execute import driver
 from wavecast.simulator.execute.driver import LaunchSlot, Outcome, Progress, WaveState
 from wavecast.simulator.execute.engine import aligned_zeros
+from wavecast.simulator.execute.helper_library import HelperLibrary
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context
-from wavecast.simulator.execute.library import HelperLibrary
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.trace import record_ring
 from wavecast.simulator.execute.translate import VectorRows, translate
@@ -84,7 +84,7 @@ class Machine:
     """Executes assembly lines on a wave; compiled helpers are kept for the life of the object."""
 
     def __init__(self, library: HelperLibrary | None = None) -> None:
-        self.library = library or HelperLibrary()
+        self.helpers = library or HelperLibrary()
 
     def run(
         self,
@@ -114,7 +114,7 @@ class Machine:
             memory: Address space for memory instructions.
         """
         kernel = kernel_of(body, arch=arch)
-        program = translate(kernel, self.library)
+        program = translate(kernel, self.helpers)
         assert VectorRows.of(kernel).ordinary == 256
         scalars = aligned_zeros((1, SCALAR_SLOTS))
         words = scalars.view(np.uint32)[0]

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.execute
 
 
 def run(machine: Machine, body: str) -> None:
-    Engine(machine.library).execute(kernel_of(body), grid=(1, 1, 1), arguments=[], memory=AddressSpace())
+    Engine(machine.helpers).execute(kernel_of(body), grid=(1, 1, 1), arguments=[], memory=AddressSpace())
 
 
 def test_stray_scratch_names_offset_and_size(machine: Machine) -> None:

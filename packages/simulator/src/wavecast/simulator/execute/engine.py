@@ -18,8 +18,8 @@ from wavecast.simulator.execute.abi import (
 )
 from wavecast.simulator.execute.driver import LaunchSlot, Outcome, Progress, WaveState
 from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.execute.helper_library import HelperLibrary
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context, Fault
-from wavecast.simulator.execute.library import HelperLibrary
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.trace import Observer, record_ring
 from wavecast.simulator.execute.translate import Program, translate

@@ -8,8 +8,8 @@ import numpy as np
 
 from wavecast.simulator.errors import AssemblyError, UnknownDeviceError, UnsupportedInstructionError
 from wavecast.simulator.execute.form import Bound, bind
+from wavecast.simulator.execute.helper_library import HelperLibrary, emit_module
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
-from wavecast.simulator.execute.library import HelperLibrary, emit_module
 from wavecast.simulator.execute.register_index import resolved_instructions
 from wavecast.simulator.execute.registry import Operation, operation
 from wavecast.simulator.program.instruction import Instruction, Register, RegisterFile

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from machine import kernel_of
 
-from wavecast.simulator.execute import library as library_module
+from wavecast.simulator.execute import helper_library as library_module
+from wavecast.simulator.execute.helper_library import HelperLibrary, fingerprint
 from wavecast.simulator.execute.layout import Row
-from wavecast.simulator.execute.library import HelperLibrary, fingerprint
 from wavecast.simulator.execute.translate import translate
 from wavecast.simulator.program.kernel import Kernel
 
@@ -90,7 +90,7 @@ def test_nothing_but_finished_files_stays(tmp_path: Path, kernel: Kernel, monkey
 def test_processes_that_compile_the_same_at_the_same_time(tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; sys.path.insert(0, sys.argv[2])\n"
-        "from test_library import build, kernel_of\n"
+        "from test_helper_library import build, kernel_of\n"
         "build(Path(sys.argv[1]), kernel_of('v_add_u32_e32 v1, v2, v3'))\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path), str(Path(__file__).parent)]
