@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -54,3 +56,25 @@ def test_misuse_exits_with_2_and_a_hint(words: list[str], message: str, capsys: 
     assert message in first
     assert blank == ""
     assert hint.startswith("hint: ")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("words", [["devices"], ["devices", "--json"], ["--help"]])
+def test_output_that_cannot_be_written_is_an_error(words: list[str]) -> None:
+    with open("/dev/full", "w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "wavecast.cli", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert result.returncode == 1
+    assert result.stderr == "error: [Errno 28] No space left on device\n"
+
+
+def test_a_reader_that_leaves_is_not_an_error_to_talk_about() -> None:
+    read, write = os.pipe()
+    os.close(read)
+    for words in (["devices"], ["devices", "--json"], ["--help"]):
+        result = subprocess.run(
+            [sys.executable, "-m", "wavecast.cli", *words], stdout=write, stderr=subprocess.PIPE, check=False
+        )
+        assert (result.returncode, result.stderr) == (1, b"")
+    os.close(write)

@@ -64,6 +64,13 @@ def test_file_that_is_no_assembly(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err.startswith("error: the text has no .amdhsa_kernel directive")
 
 
+def test_file_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "kernel.hsaco"
+    path.write_bytes(b"\x7fELF\x02\x01\x01\x40\xff\xfe")
+    assert run(["inspect", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {path} is not assembly text\n\nhint: ")
+
+
 @pytest.mark.parametrize(("variant", "fences"), [("atomic-acq-rel", 2), ("atomic-relaxed", 0)])
 def test_kernels_of_an_experiment(variant: str, fences: int, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["weight-transpose", "--variant", variant, "--shape", "experts=1,k=256,n=256", "--json"]

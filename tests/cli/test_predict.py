@@ -88,6 +88,7 @@ def test_a_failing_experiment_does_not_hide_the_others(
         (["rowwise", "--shape", "m=5"], "no size of rowwise is called 'm'", "possible: tokens, n"),
         (["rowwise", "--shape", "n=-5"], "n='-5' is no size", "positive whole number"),
         (["rowwise", "--shape", "n"], "n='' is no size", "positive whole number"),
+        (["rowwise", "--shape", "n=8,n=9"], "n is given twice, 8 and 9", "name every size once"),
     ],
 )
 def test_misuse(
@@ -134,3 +135,42 @@ def test_freeze_writes_records_once(
     assert (record.date, record.machine, record.spread, record.rows) == (day, None, None, rows)
     with pytest.raises(CliError, match="not overwritten"):
         freeze(rows, directory=tmp_path / "records", date=day)
+
+
+def test_an_experiment_named_twice_is_predicted_once(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert len(rows_of(["colwise-per-group", "colwise-per-group", "--shape", "n=64"], capsys)) == 4
+
+
+def test_where_a_record_cannot_be_written_nothing_is_predicted(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    for place in ("file", "file/below"):
+        assert run(["predict", "--jobs", "1", "colwise-per-group", "--freeze", str(tmp_path / place)]) == 2
+        assert f"{tmp_path / 'file'} is a file\n\nhint: " in capsys.readouterr().err
+    assert fake_simulator == []
+
+
+def test_a_record_that_exists_is_found_before_anything_is_predicted(
+    fake_simulator: list[str],
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("wavecast.cli.doctor.package_version", lambda name: "3.7.1")
+    arguments = ["predict", "--jobs", "1", "colwise-per-group", "--freeze", str(tmp_path)]
+    assert run(arguments) == 0
+    fake_simulator.clear()
+    assert run(arguments) == 1
+    assert "not overwritten" in capsys.readouterr().err
+    assert fake_simulator == []
+
+
+def test_a_tensor_that_no_machine_has_room_for(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    for tokens in (10**15, 10**30):
+        assert run(["predict", "--jobs", "1", "colwise-per-group", "--shape", f"tokens={tokens},n=64"]) == 1
+        error, hint = capsys.readouterr().err.split("\n\nhint: ")
+        assert error == f"error: no room for a bf16 tensor of {tokens} x 64: {128 * tokens:,} bytes"
+        assert hint == "give smaller sizes\n"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 
 import typer
@@ -37,6 +39,7 @@ def run(arguments: Sequence[str]) -> int:
     """
     try:
         result = app(args=list(arguments), prog_name="wavecast", standalone_mode=False)
+        sys.stdout.flush()
     except CliError as error:
         print_error(str(error), error.hint)
         return int(error.code)
@@ -45,7 +48,11 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print_error("interrupted", "")
         return 130
-    except BrokenPipeError:
+    except OSError as error:
+        # A reader that has seen enough, as in `… | head`, is told nothing.
+        if not isinstance(error, BrokenPipeError):
+            print_error(str(error), "")
+        _drop_unwritten_output()
         return int(ExitCode.FAILED)
     except Exception as error:
         usage = _usage_error(error)
@@ -54,6 +61,14 @@ def run(arguments: Sequence[str]) -> int:
         print_error(*usage)
         return int(ExitCode.MISUSE)
     return result if isinstance(result, int) else int(ExitCode.DONE)
+
+
+def _drop_unwritten_output() -> None:
+    """Send what stdout still holds nowhere: Python would try to write it once more at exit, and complain."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _usage_error(error: Exception) -> tuple[str, str] | None:

@@ -34,9 +34,13 @@ def predict(
 ) -> None:
     """Predict how long kernels take, and why, by executing their code objects without a GPU."""
     from wavecast.cli import records, tables
+    from wavecast.cli.doctor import package_version
     from wavecast.cli.rows import PREDICT_SCHEMA, Document, document_to_json
 
     cases = _cases(experiments or [], device=device, variants=variant or [], shape=shape)
+    if freeze is not None:
+        names = [(case.experiment.name, case.device) for case in cases]
+        records.check_place(freeze, predicted=names, triton=package_version("triton"))
     show = None if json else partial(tables.print_rows, wide=wide)
     found, failures = _predict_all(cases, jobs=jobs or os.cpu_count() or 1, show=show)
     rows = tuple(found)

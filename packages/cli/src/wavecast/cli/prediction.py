@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context, parent_process
+from threading import Thread
 
 from wavecast.cli import __version__, simulate
 from wavecast.cli.errors import CliError
@@ -61,7 +64,7 @@ def predict_cases(cases: Sequence[Case], *, jobs: int, done: Callable[[str], Non
             future.add_done_callback(partial(_report, done, f"{case.experiment.name} {variant}"))
         results = iter(futures)
         for case in cases:
-            answers = [next(results).result() for _ in case.variants]
+            answers = [_result(next(results)) for _ in case.variants]
             rows = tuple(with_speedups([answer for answer in answers if isinstance(answer, Row)]))
             yield Outcome(rows, tuple(answer for answer in answers if isinstance(answer, CliError)))
 
@@ -76,11 +79,35 @@ def _executor(jobs: int) -> Iterator[Callable[[Case, str], Future[Answer]]]:
         yield _predict_now
         return
     # Fresh processes: a fork would inherit the progress bar's thread and what the compilers hold.
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    others = set(active_children())
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
         try:
             yield lambda case, variant: pool.submit(_answer, case, variant)
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+        except BaseException:
+            # Nobody waits for the answers any more, and a variant may take many seconds.
+            for process in set(active_children()) - others:
+                process.terminate()
+            raise
+
+
+def _end_with_parent() -> None:
+    """Watch the parent from a thread: a process of a pool whose parent was killed would wait for work for ever."""
+    parent = parent_process()
+
+    def watch() -> None:
+        if parent is not None:
+            parent.join()
+            os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def _result(future: Future[Answer]) -> Answer:
+    try:
+        return future.result()
+    except BrokenProcessPool as error:
+        hint = "the machine may be short of memory: take fewer processes, --jobs 1"
+        raise CliError("a process that predicts ended before it answered", hint=hint) from error
 
 
 def _report(done: Callable[[str], None], name: str, _: Future[Answer]) -> None:

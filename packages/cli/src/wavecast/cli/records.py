@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,20 +67,46 @@ def freeze(rows: Sequence[Row], *, directory: Path, date: datetime.date | None =
         CliError: If a record of that name exists: a frozen prediction is not overwritten.
     """
     day = date or datetime.date.today()
-    groups: dict[Path, list[Row]] = {}
+    groups: dict[str, list[Row]] = {}
     for row in rows:
-        name = f"{day.isoformat()}-{row.experiment}-{row.device}-triton{row.triton or 'none'}.json"
-        groups.setdefault(directory / name, []).append(row)
-    for path in groups:
-        if path.exists():
-            raise CliError(f"{path} exists, and a frozen prediction is not overwritten", hint="give another directory")
+        groups.setdefault(_name(day, row.experiment, row.device, row.triton), []).append(row)
+    _refuse_existing(directory, list(groups))
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for path, members in groups.items():
+        for name, members in groups.items():
             record = Record(date=day, machine=None, spread=None, rows=tuple(members))
-            path.write_text(json.dumps(record_to_json(record), indent=1, ensure_ascii=False) + "\n")
+            (directory / name).write_text(json.dumps(record_to_json(record), indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
-        raise misuse(
-            f"cannot write to {directory}: {error.strerror}", hint="give a directory you may write to"
-        ) from error
-    return list(groups)
+        raise _not_writable(directory, error.strerror) from error
+    return [directory / name for name in groups]
+
+
+def check_place(directory: Path, *, predicted: Iterable[tuple[str, str]], triton: str | None) -> None:
+    """Find what would keep ``freeze`` from writing, before minutes are spent on the predictions.
+
+    Args:
+        directory: Where the records are to be written.
+        predicted: Experiment and device of each record.
+        triton: Version of Triton that will compile the kernels.
+
+    Raises:
+        CliError: 2 if it cannot be a directory, 1 if a record exists.
+    """
+    present = next((path for path in (directory, *directory.parents) if path.exists()), None)
+    if present is not None and not present.is_dir():
+        raise _not_writable(directory, f"{present} is a file")
+    _refuse_existing(directory, [_name(datetime.date.today(), *names, triton) for names in predicted])
+
+
+def _name(day: datetime.date, experiment: str, device: str, triton: str | None) -> str:
+    return f"{day.isoformat()}-{experiment}-{device}-triton{triton or 'none'}.json"
+
+
+def _refuse_existing(directory: Path, names: Sequence[str]) -> None:
+    for path in (directory / name for name in names):
+        if path.exists():
+            raise CliError(f"{path} exists, and a frozen prediction is not overwritten", hint="give another directory")
+
+
+def _not_writable(directory: Path, reason: str | None) -> CliError:
+    return misuse(f"cannot write to {directory}: {reason}", hint="give a directory you may write to")

@@ -29,7 +29,7 @@ class KernelRow:
         code_object: Content hash of its assembly text.
         launches: How often it was launched.
         grid: Workgroups in x, y, z.
-        predicted_us: Time of all its launches, without the launch cost that the row adds once.
+        predicted_us: Time of all its launches; those of all kernels add up to the time of the row.
         predicted_low_us: Lower end of the interval.
         predicted_high_us: Upper end of the interval.
         bound: What limits it: ``hbm``, ``l2-requests``, ``latency``, …

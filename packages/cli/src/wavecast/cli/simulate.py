@@ -61,7 +61,7 @@ def translated_errors() -> Iterator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("wavecast"):
             raise
-        hint = "the default environment has it: hatch run cli doctor shows what this one lacks"
+        hint = "the default environment has it: hatch run cli …; `doctor` shows what this environment lacks"
         raise CliError(f"the package {error.name!r} is not installed", hint=hint, code=ExitCode.NOT_HERE) from error
 
 
@@ -75,7 +75,11 @@ def facts_of_file(path: Path, *, kernel: str | None = None) -> KernelFacts:
     from wavecast.simulator.compile.code_object import code_digest
     from wavecast.simulator.program.assembly import parse_assembly
 
-    text = path.read_text()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        hint = "disassemble a code object first, or give the text that the compiler wrote"
+        raise CliError(f"{path} is not assembly text", hint=hint) from error
     with translated_errors():
         parsed = parse_assembly(text, name=kernel)
     return _facts(parsed, digest=code_digest(text), toolchain=None, variant=None)

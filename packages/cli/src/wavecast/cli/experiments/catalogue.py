@@ -20,11 +20,11 @@ EXPERIMENTS: dict[str, Experiment] = {
 
 
 def find_experiments(names: list[str]) -> list[Experiment]:
-    """The named experiments in the order of the names, all of them if no name is given."""
+    """The named experiments in the order of the names, each once; all of them if no name is given."""
     for name in names:
         if name not in EXPERIMENTS:
             raise unknown("experiment", name, tuple(EXPERIMENTS))
-    return [EXPERIMENTS[name] for name in names or EXPERIMENTS]
+    return [EXPERIMENTS[name] for name in dict.fromkeys(names or EXPERIMENTS)]
 
 
 def choose_variants(experiment: Experiment, names: list[str]) -> tuple[str, ...]:
@@ -45,11 +45,14 @@ def choose_shapes(experiment: Experiment, text: str | None) -> tuple[Shape, ...]
     if text is None:
         return experiment.shapes
     shape = dict(experiment.shapes[0])
+    changed: dict[str, int] = {}
     for part in text.split(","):
         key, _, value = part.partition("=")
         if key not in shape:
             raise unknown(f"size of {experiment.name}", key, tuple(shape))
         if not value.isdecimal() or int(value) == 0:
             raise misuse(f"{key}={value!r} is no size", hint=f"give a positive whole number: {key}={shape[key]}")
-        shape[key] = int(value)
-    return (shape,)
+        if key in changed:
+            raise misuse(f"{key} is given twice, {changed[key]} and {value}", hint="name every size once")
+        changed[key] = int(value)
+    return ({**shape, **changed},)

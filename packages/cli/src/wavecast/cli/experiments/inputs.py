@@ -5,6 +5,8 @@ from __future__ import annotations
 import mmap
 from typing import TYPE_CHECKING
 
+from wavecast.cli.errors import CliError
+
 if TYPE_CHECKING:
     import torch
 
@@ -17,6 +19,9 @@ def lazy_bf16(*shape: int) -> torch.Tensor:
 
     Args:
         shape: Sizes, outermost first.
+
+    Raises:
+        CliError: The machine has no room for it, not even on paper.
     """
     import torch
 
@@ -24,7 +29,13 @@ def lazy_bf16(*shape: int) -> torch.Tensor:
     for size in shape:
         count *= size
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    memory = mmap.mmap(-1, max(2 * count, 1), flags=flags)
+    try:
+        memory = mmap.mmap(-1, max(2 * count, 1), flags=flags)
+    except (OSError, OverflowError) as error:
+        raise CliError(
+            f"no room for a bf16 tensor of {' x '.join(map(str, shape))}: {2 * count:,} bytes",
+            hint="give smaller sizes",
+        ) from error
     return torch.frombuffer(memory, dtype=torch.bfloat16, count=count).view(*shape)
 
 
