@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from wavecast.cli.app import app
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
 EXAMPLES = sorted(ROOT.glob("docs/examples/*.py"))
@@ -73,6 +75,12 @@ def test_command_exists(command: str) -> None:
     environment, _, script = words[2].rpartition(":")
     environments = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["envs"]
     assert script in environments[environment or "default"]["scripts"]
+
+
+def test_reference_has_every_verb() -> None:
+    page = (ROOT / "docs/reference/cli.md").read_text()
+    listed = set(re.findall(r"^\| `(\w+)[^|]*` \|", page, re.MULTILINE))
+    assert listed == {command.callback.__name__ for command in app.registered_commands if command.callback}
 
 
 def run_python(*words: str, folder: Path) -> None:

@@ -174,3 +174,12 @@ def test_a_tensor_that_no_machine_has_room_for(fake_simulator: list[str], capsys
         error, hint = capsys.readouterr().err.split("\n\nhint: ")
         assert error == f"error: no room for a bf16 tensor of {tokens} x 64: {128 * tokens:,} bytes"
         assert hint == "give smaller sizes\n"
+
+
+def test_an_experiment_that_fails_in_part_is_not_frozen(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(["predict", "--jobs", "1", "rowwise", "colwise-per-group", "--freeze", str(tmp_path)]) == 1
+    (path,) = tmp_path.iterdir()
+    assert "colwise-per-group" in path.name
+    assert f"wrote {path}" in capsys.readouterr().err

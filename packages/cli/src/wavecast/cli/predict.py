@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -47,7 +48,7 @@ def predict(
     if json:
         output.print_json(document_to_json(Document(schema=PREDICT_SCHEMA, rows=rows)))
     if freeze is not None:
-        for path in records.freeze(rows, directory=freeze):
+        for path in records.freeze(_complete(rows, cases), directory=freeze):
             output.print_message(f"wrote {path}")
     for error in failures[:-1]:
         output.print_error(str(error), error.hint)
@@ -69,6 +70,13 @@ def _cases(names: list[str], *, device: str | None, variants: list[str], shape: 
         for experiment in chosen
         for item in choose_shapes(experiment, shape)
     ]
+
+
+def _complete(rows: Sequence[Row], cases: Sequence[Case]) -> list[Row]:
+    """Rows of the experiments of which nothing failed: a record is not changed later, so none is written in part."""
+    missing = Counter(case.experiment.name for case in cases for _ in case.variants)
+    missing.subtract(row.experiment for row in rows)
+    return [row for row in rows if not missing[row.experiment]]
 
 
 def _predict_all(
