@@ -183,3 +183,17 @@ def test_an_experiment_that_fails_in_part_is_not_frozen(
     (path,) = tmp_path.iterdir()
     assert "colwise-per-group" in path.name
     assert f"wrote {path}" in capsys.readouterr().err
+
+
+def test_no_room_for_what_an_operator_makes(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    # More bytes than an address can name; torch finds out by asking for them.
+    monkeypatch.setattr("wavecast.cli.experiments.colwise_per_group.lazy_bf16", lambda *_: torch.empty(2**58))
+    assert run(["predict", "--jobs", "1", "colwise-per-group", "--shape", "n=64"]) == 1
+    assert (
+        capsys.readouterr().err
+        == "error: no room for the tensors that the operator makes\n\nhint: give smaller sizes\n"
+    )

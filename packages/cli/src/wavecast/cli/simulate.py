@@ -48,7 +48,8 @@ def translated_errors() -> Iterator[None]:
     """Turn what simulator and operators refuse into errors of the command line, with exit code and hint.
 
     Raises:
-        CliError: 1 for what the simulator refuses, 2 for arguments that an operator refuses, 3 for a missing package.
+        CliError: 1 for what the simulator refuses and for tensors that memory has no room for, 2 for arguments that an
+            operator refuses, 3 for a missing package.
     """
     from wavecast.simulator.errors import SimulatorError
 
@@ -58,6 +59,11 @@ def translated_errors() -> Iterator[None]:
         raise CliError(str(error), hint=error.hint) from error
     except ValueError as error:
         raise misuse(str(error)) from error
+    except (MemoryError, RuntimeError) as error:
+        # torch says with a plain RuntimeError that memory ran out.
+        if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+            raise
+        raise CliError("no room for the tensors that the operator makes", hint="give smaller sizes") from error
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("wavecast"):
             raise
