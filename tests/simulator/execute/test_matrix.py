@@ -168,3 +168,23 @@ def test_sixteen_small_blocks(machine: Machine, abid: int | None) -> None:
     actual = wave.vector[128:132].view(np.float32)
     for register in range(4):
         np.testing.assert_array_equal(actual[register], [expected[lane // 4, register, lane % 4] for lane in range(64)])
+
+
+@pytest.mark.execute
+@pytest.mark.parametrize(("opcode", "size", "depth", "types"), [CASES[0][:4], CASES[8][:4]])
+def test_accumulation_in_place(machine: Machine, opcode: str, size: int, depth: int, types: str) -> None:
+    """C and D in the same registers, three times over."""
+    rng = np.random.default_rng(1)
+    type_a, type_b = element_types(types, "gfx942")
+    accumulator = np.float64 if types == "f64" else np.float32
+    a, b = rng.integers(-4, 5, (size, depth)).astype(type_a), rng.integers(-4, 5, (size, depth)).astype(type_b)
+    c = rng.integers(-4, 5, (size, size)).astype(accumulator)
+    words_a, words_b, words_c = operand_words(a, depth), operand_words(b, depth), accumulator_words(c)
+    vector = {A_REGISTER + i: row for i, row in enumerate(words_a)}
+    vector |= {B_REGISTER + i: row for i, row in enumerate(words_b)}
+    vector |= {D_REGISTER + i: row for i, row in enumerate(words_c)}
+    d, left, right = span(D_REGISTER, len(words_c)), span(A_REGISTER, len(words_a)), span(B_REGISTER, len(words_b))
+    wave = machine.run("\n".join([f"{opcode} {d}, {left}, {right}, {d}"] * 3), vector=vector)
+    expected = 3 * (a.astype(np.float64) @ b.astype(np.float64).T) + c
+    actual = wave.vector[D_REGISTER : D_REGISTER + len(words_c)]
+    np.testing.assert_array_equal(actual, accumulator_words(expected.astype(accumulator)))

@@ -11,6 +11,7 @@ of at most K additions.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -149,8 +150,12 @@ def product(e: Emitter, shape: Shape, a: ir.Value, b: ir.Value) -> None:
     neither take seconds to compile nor leave the instruction cache.
     """
     element = accumulator_type(shape)
-    for register in range(shape.registers):
-        _store_d(e, register, _c_register(e, register, element))
+    # An accumulation in place, as nearly all are, has C in D already.
+    in_place = e.b.icmp_unsigned("==", e.argument(0), e.argument(3))
+    is_register = e.form.operands[3].kind == "v"
+    with e.b.if_then(e.b.not_(in_place)) if is_register else contextlib.nullcontext():
+        for register in range(shape.registers):
+            _store_d(e, register, _c_register(e, register, element))
     registers = 2 if element is F64 else 1
     depth = min(shape.depth, _UNROLLED)
     with e.for_each(shape.depth // depth) as chunk, e.for_each(shape.registers) as register:
