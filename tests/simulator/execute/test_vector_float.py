@@ -253,3 +253,17 @@ def test_mixed_precision(machine: Machine) -> None:
         total = each(exact.fused, low[:, 1], high[:, 0], single, dtype=np.float32)
         assert_floats((got >> shift & 0xFFFF).astype(np.uint16).view(np.float16), total.astype(np.float16))
         assert (got & (0xFFFF << (16 - shift)) == kept).all()
+
+
+def test_mixed_constants_are_of_the_precision_that_op_sel_hi_names(machine: Machine) -> None:
+    """``1.0`` and ``0.5`` as half and as single sources; an integer is a raw pattern of the source's width."""
+    a = np.arange(64, dtype=np.float32)
+    lines = (
+        "v_fma_mix_f32 v2, v1, 0.5, 1.0 op_sel_hi:[0,1,0]\n"
+        "v_fma_mix_f32 v3, v1, 0.5, 1.0 op_sel_hi:[0,0,1]\n"
+        "v_fma_mix_f32 v4, v1, 1, 0 op_sel_hi:[0,1,0]"
+    )
+    wave = machine.run(lines, vector={1: a})
+    for register in (2, 3):
+        np.testing.assert_array_equal(wave.vector[register].view(np.float32), a * np.float32(0.5) + np.float32(1))
+    np.testing.assert_array_equal(wave.vector[4].view(np.float32), a * np.float32(2.0**-24))

@@ -145,6 +145,8 @@ def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int, *, ar
             operands.append(OperandForm(kind, what.count, operand.negate, operand.absolute, operand.sign_extend))
         elif isinstance(what, Immediate):
             name = types[position] if position < len(types) else "b32"
+            if name == "mixed":
+                name = "f16" if _is_half_source(instruction, position - 1) else "f32"
             # Both halves of a pair are zero; what the high half of another constant is, the ISA text leaves open.
             is_zero_pair = name == "f32x2" and what.value == 0
             kind = str(what.value) if name == "literal" else "zero" if is_zero_pair else "k"
@@ -174,6 +176,12 @@ def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int, *, ar
     if len(arguments) > Argument.OPERAND_LIMIT:
         raise UnsupportedInstructionError(f"{instruction.text}: more than {Argument.OPERAND_LIMIT} operands")
     return Bound(Form(instruction.opcode, instruction.encoding, tuple(operands), tuple(fixed)), tuple(arguments))
+
+
+def _is_half_source(instruction: Instruction, source: int) -> bool:
+    """Whether ``op_sel_hi`` makes a source of a mixed-precision instruction a half."""
+    halves = instruction.modifiers.get("op_sel_hi", ())
+    return isinstance(halves, tuple) and source < len(halves) and bool(halves[source])
 
 
 def immediate_bits(immediate: Immediate, type_name: str) -> int:

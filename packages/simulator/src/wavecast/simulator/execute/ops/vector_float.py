@@ -256,8 +256,8 @@ def _mixed_source(e: Emitter, index: int) -> ir.Value:
     high = e.form.bits("op_sel", 3)[index]
     if not is_half:
         return e.read(position, "f32")
-    if operand.kind == "k":
-        raise NotImplementedError("a constant as a half-precision source of v_fma_mix")
+    if operand.kind == "k" and high:
+        raise NotImplementedError("the high half of a constant as a source of v_fma_mix")
     word = e.read(position, "b32", modifiers=False)
     if high:
         word = e.b.lshr(word, e.like(word, 16))
@@ -270,13 +270,13 @@ def _mixed_sum(e: Emitter) -> ir.Value:
     return e.intrinsic("llvm.fma", sources[0].type, sources)
 
 
-@raw("v_fma_mix_f32", "f32 f32 f32 f32")
+@raw("v_fma_mix_f32", "f32 mixed mixed mixed")
 def _(e: Emitter) -> None:
     e.write(0, "f32", _mixed_sum(e))
 
 
 def _mixed_half(opcode: str, shift: int) -> None:
-    @raw(opcode, "f32 f32 f32 f32")
+    @raw(opcode, "f32 mixed mixed mixed")
     def _(e: Emitter) -> None:
         half = to_half(e, _mixed_sum(e))
         if e.form.modifier("clamp"):
