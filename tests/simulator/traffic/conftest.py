@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +14,9 @@ from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.trace import RECORD
 from wavecast.simulator.program.instruction import Instruction, ModifierValue, SourceLine
 from wavecast.simulator.program.kernel import Kernel, Resources
+
+# The compiled loops' plain twins stand beside the tests.
+sys.path.insert(0, str(Path(__file__).parent))
 
 ALL_LANES = (1 << 64) - 1
 Text = str | tuple[str, dict[str, ModifierValue]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from plain_loops import LruSets, miss_count
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.caches import (
@@ -22,7 +23,6 @@ from wavecast.simulator.traffic.caches import (
 from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped_bytes, capped_lines
 from wavecast.simulator.traffic.l1 import empty_l1, settle
-from wavecast.simulator.traffic.reference import LruSets, miss_count
 
 FULL = np.uint64(2**64 - 1)
 

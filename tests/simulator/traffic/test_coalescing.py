@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import plain_loops as reference
 import pytest
 
-from wavecast.simulator.traffic import reference
 from wavecast.simulator.traffic.coalescing import MAX_LINES, lds_cycles, touch_lines, walk_quads
 from wavecast.simulator.traffic.lds_banks import lds_phases
 from wavecast.simulator.traffic.memory_access import AccessKind, MemoryAccess

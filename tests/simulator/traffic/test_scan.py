@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
+import plain_loops as reference
 import pytest
 
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.traffic import reference
 from wavecast.simulator.traffic.caches import EVENT, LEVELS, READ, READ_FROM_L1
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import COUNTS, Count

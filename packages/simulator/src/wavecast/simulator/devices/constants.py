@@ -33,10 +33,6 @@ class Compute:
     clock_ghz: float = _in("GHz")
     matrix_clock_ghz: float = _in("GHz")
 
-    @property
-    def cu_per_xcd(self) -> int:
-        return self.num_cu // self.num_xcd
-
 
 @dataclass(frozen=True, slots=True)
 class Issue:

@@ -172,10 +172,10 @@ def mode_register(kernel: Kernel) -> int:
     Raises:
         LaunchError: The kernel asks for a mode that the engine does not follow.
     """
-    value = descriptor_value(kernel, "float_round_mode_32", 0)
-    value |= descriptor_value(kernel, "float_round_mode_16_64", 0) << 2
-    denormals = descriptor_value(kernel, "float_denorm_mode_32", 3)
-    denormals |= descriptor_value(kernel, "float_denorm_mode_16_64", 3) << 2
+    value = kernel.descriptor.get("float_round_mode_32", 0)
+    value |= kernel.descriptor.get("float_round_mode_16_64", 0) << 2
+    denormals = kernel.descriptor.get("float_denorm_mode_32", 3)
+    denormals |= kernel.descriptor.get("float_denorm_mode_16_64", 3) << 2
     if value or denormals != 0xF:
         raise LaunchError(
             f"kernel {kernel.name} sets rounding {value:#x} and denormal mode {denormals:#x}; "
@@ -184,15 +184,10 @@ def mode_register(kernel: Kernel) -> int:
         )
     value |= denormals << 4
     for name, bit in (("dx10_clamp", 8), ("ieee_mode", 9)):
-        if not descriptor_value(kernel, name, 1):
+        if not kernel.descriptor.get(name, 1):
             raise LaunchError(
                 f"kernel {kernel.name} sets .amdhsa_{name} 0; only 1, the default for compute, can be executed",
                 hint="compile without amdgpu-ieee=false and amdgpu-dx10-clamp=false",
             )
         value |= 1 << bit
-    return value | descriptor_value(kernel, "fp16_overflow", 0) << 23
-
-
-def descriptor_value(kernel: Kernel, name: str, default: int) -> int:
-    """A directive of the kernel descriptor."""
-    return kernel.descriptor.get(name, default)
+    return value | kernel.descriptor.get("fp16_overflow", 0) << 23

@@ -65,7 +65,10 @@ def residence(demands: Demands, waves: int, *, simds: int) -> Residence:
         on_simd = -(-population // simds)
         if (population - 1) % simds == 0:
             queue_of_fewer = simd_queue
-        times = [demand * (1 + queue) for demand, queue in zip(shared, queues, strict=True)]
+        # Where a wave more makes a SIMD fuller the others' queues shrink at once, as all SIMDs count as equally full;
+        # a wave that joins never shortens the time at a unit.
+        found = [demand * (1 + queue) for demand, queue in zip(shared, queues, strict=True)]
+        times = [max(before, now) for before, now in zip(times, found, strict=True)]
         simd_time = demands.simd_clk * (1 + queue_of_fewer)
         cycle = demands.think_clk + simd_time + sum(times)
         if not cycle:

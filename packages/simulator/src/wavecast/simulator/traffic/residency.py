@@ -36,10 +36,6 @@ class Residency:
     waves_per_simd: int
     limiter: Limiter
 
-    @property
-    def waves_per_cu(self) -> int:
-        return self.workgroups_per_cu * self.waves_per_workgroup
-
 
 def residency(kernel: Kernel, device: Device) -> Residency:
     """Occupancy from real registers, LDS, wave slots and barriers, with the allocation granules of the device.

@@ -1,4 +1,4 @@
-"""The compiled loops of this package once more, in plain Python: slow and easy to check. The tests compare the two."""
+"""The compiled loops of the traffic stage once more, in plain Python: slow and easy to check."""
 
 from __future__ import annotations
 
