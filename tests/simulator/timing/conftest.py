@@ -7,12 +7,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import settings
 
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.instruction import Instruction, SourceLine
 from wavecast.simulator.program.kernel import Kernel, Resources
 from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic, residency
+
+# The same examples in every run: what fails here fails everywhere.
+settings.register_profile("repeatable", derandomize=True, deadline=None)
+settings.load_profile("repeatable")
 
 
 def make_kernel(texts: Sequence[str], *, arch: str = "gfx942", workgroup_size: int = 256, vgpr: int = 32) -> Kernel:
