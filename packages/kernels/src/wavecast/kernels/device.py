@@ -1,8 +1,9 @@
 """Which device the operators run on: asked of Triton's active driver, never of a build list or of torch.
 
-Three situations, and the caller can always see which one holds (`Route.path`, `last_path`, an INFO log line):
+Four situations, and the caller can always see which one holds (`Route.path`, `last_path`, an INFO log line):
 
 * a GPU's driver is active: tensors must be on that GPU, and CPU tensors are an error;
+* the same, but the GPU has no FP8 hardware: the plain torch reference runs on it, with one warning per architecture;
 * a virtual driver is active (its object carries ``is_virtual = True``): CPU tensors are launched on it;
 * no driver is active: CPU tensors take the plain torch reference.
 
@@ -16,6 +17,7 @@ from contextlib import AbstractContextManager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cache
 from typing import Any
 
 import torch
@@ -33,8 +35,15 @@ class Path(StrEnum):
     """Kernels launched through Triton's active driver, real or virtual."""
     REFERENCE = "reference"
     """Plain torch on CPU tensors, since Triton has no active driver."""
+    EMULATED = "emulated"
+    """Plain torch on a GPU without FP8 hardware: right and slow, and it may wait for the device."""
     INTERPRETER = "interpreter"
     """Triton's own interpreter (``TRITON_INTERPRET=1``); its FP8 casts do not round to nearest even."""
+
+    @property
+    def is_plain_torch(self) -> bool:
+        """Whether the operator's reference carries out the call, and no kernel is launched."""
+        return self in (Path.REFERENCE, Path.EMULATED)
 
 
 @dataclass(frozen=True)
@@ -101,8 +110,24 @@ def native_format(arch: str) -> Fp8Format:
             return fmt
     raise ValueError(
         f"architecture {arch!r} has no FP8 format here; possible are gfx942 ({E4M3FNUZ.name}), gfx950 and NVIDIA from "
-        f"sm_{E4M3FN.native_from_sm} on ({E4M3FN.name}); to convert in software pass format= explicitly"
+        f"sm_{E4M3FN.native_from_sm} on ({E4M3FN.name})"
     )
+
+
+def has_fp8(arch: str) -> bool:
+    """Whether ``arch`` converts and multiplies some FP8 format in hardware."""
+    return any(fmt.is_native_on(arch) for fmt in FORMATS)
+
+
+@torch.compiler.assume_constant_result
+def default_format_name() -> str:
+    """Name of the format that training takes when it is given none: the native one of the active device, else E4M3FN.
+
+    torch.compile asks once and keeps the answer in the compiled code, as a process has GPUs of one kind; after a
+    virtual device comes or goes, call ``torch.compiler.reset()``.
+    """
+    arch = active_arch()
+    return (E4M3FN if arch is None or not has_fp8(arch) else native_format(arch)).name
 
 
 def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # noqa: A002 - what users call it
@@ -110,12 +135,13 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
 
     Args:
         tensors: every tensor argument of the operator; all must be on one device.
-        format: the FP8 format that the caller asks for; None takes the native one of the active architecture.
+        format: the FP8 format that the caller asks for; None takes the native one of the active architecture, E4M3FN
+            where it has none.
 
     Raises:
         ValueError: tensors on several devices; CPU tensors while a GPU is active; GPU tensors while a virtual device
-            is active; an architecture without FP8; no driver and no ``format``; a ``format`` that is none, or that
-            Triton cannot convert to on this architecture.
+            is active; no driver and no ``format``; a ``format`` that is none, or that Triton cannot convert to on this
+            architecture.
     """
     if format is not None and not isinstance(format, Fp8Format):
         raise ValueError(
@@ -139,15 +165,26 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
         raise ValueError(f"CPU tensors while a real {arch} is active; move them to the GPU with .cuda()")
     if virtual and not on_cpu:
         raise ValueError(f"GPU tensors while a virtual {arch} is active; move them to the CPU with .cpu()")
+    if not has_fp8(arch):
+        _warn_emulated(arch)
+        return _record(Route(Path.EMULATED, arch, E4M3FN if format is None else format))
     return _record(Route(Path.TRITON, arch, native_format(arch) if format is None else _convertible(format, arch)))
 
 
 def _convertible(asked: Fp8Format, arch: str) -> Fp8Format:
     """``asked``, if Triton has a conversion to it: on AMD GPUs to all formats, on NVIDIA's only in hardware."""
     if arch.startswith("sm_") and not asked.is_native_on(arch):
-        possible = ", ".join(fmt.name for fmt in FORMATS if fmt.is_native_on(arch)) or "none"
+        possible = ", ".join(fmt.name for fmt in FORMATS if fmt.is_native_on(arch))
         raise ValueError(f"format {asked.name} cannot be produced on {arch}; possible there: {possible}")
     return asked
+
+
+@cache
+def _warn_emulated(arch: str) -> None:
+    """Say once per architecture that its results come slowly."""
+    _log.warning(
+        "%s has no FP8 hardware: FP8 operators run as plain torch on it, right but slow (path %s)", arch, Path.EMULATED
+    )
 
 
 def _required(asked: Fp8Format | None) -> Fp8Format:

@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 import torch
 
-from wavecast.kernels.device import Path, launch_device, route
+from wavecast.kernels.device import launch_device, route
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.reference_ops import EPS
 
@@ -76,7 +76,8 @@ class Quantizer(Generic[Result]):
         format: Fp8Format | None = None,  # noqa: A002 - what users call it
         power_of_two: bool = False,
     ) -> Result:
-        """Carry out one call: on the device by ``launch``, or by the reference where Triton has no driver.
+        """Carry out one call: on the device by ``launch``, or by the reference where Triton has no driver or the GPU
+        has no FP8 hardware.
 
         Args:
             launch: the variant.
@@ -90,7 +91,7 @@ class Quantizer(Generic[Result]):
         self.check(*inputs)
         way = route(*inputs, format=format)
         with torch.no_grad():  # the reference is as opaque to autograd as a kernel is
-            if way.path is Path.REFERENCE:
+            if way.path.is_plain_torch:
                 return self.reference(*inputs, fmt=way.format, power_of_two=power_of_two)
             out = self.allocate(*inputs, way.format.dtype)
             if _elements(out):
