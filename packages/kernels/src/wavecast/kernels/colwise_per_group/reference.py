@@ -41,10 +41,10 @@ def colwise_per_group_reference(
     tokens, columns = x.shape
     values = column_major_empty(tokens, columns, fmt.dtype, x.device)
     values.view(torch.uint8).zero_()
-    scale = torch.empty((offs.numel(), columns), dtype=torch.float32)
+    scale = torch.empty((offs.numel(), columns), dtype=torch.float32, device=x.device)
     for group, (start, end) in enumerate(group_bounds(offs, tokens)):
         rows = x[start:end]
-        amax = finite_abs(rows).amax(dim=0) if end > start else torch.zeros(columns)
+        amax = finite_abs(rows).amax(dim=0) if end > start else torch.zeros(columns, device=x.device)
         scale[group] = scale_from_amax(amax, fmt, power_of_two=power_of_two)
         values[start:end] = quantize(rows, scale[group], fmt)
     return values, scale, inverse_of(scale)
