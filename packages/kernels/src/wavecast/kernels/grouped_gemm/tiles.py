@@ -1,0 +1,98 @@
+# mypy: ignore-errors
+# ruff: noqa: SIM102 - a branch on a constexpr is chosen when compiling, which a joined condition is not.
+"""Device functions of one output tile, shared by the grouped and the dense GEMM: order, accumulation, epilogue.
+
+Both operands have the summed index k contiguous. Their sizes and strides come as a multiple of a constexpr UNIT, the
+largest power of two up to 16 that divides them all: the compiler then knows how wide it may load, and a new size with
+the same UNIT does not compile anew.
+
+Rows and columns beyond the last are read as copies of the last one and never stored, so that only the summed index
+needs a mask, and that only in the first and last block. There both operands are masked: 0 times a NaN of a neighbour
+would be NaN.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def first_tile(XCDS: tl.constexpr):
+    """The first tile of this program; it goes on in steps of the number of programs, a multiple of XCDS.
+
+    Workgroup p runs on XCD p % XCDS: numbered like this, the tiles of one step that share an XCD, and so an L2, are
+    neighbours.
+    """
+    program = tl.program_id(0)
+    return program % XCDS * (tl.num_programs(0) // XCDS) + program // XCDS
+
+
+@triton.jit
+def tile_position(index, tiles_m, tiles_n, BAND: tl.constexpr):
+    """(row, column) of a tile: column by column within bands of BAND rows, so that neighbours share both operands."""
+    band = index // (BAND * tiles_n)
+    inside = index - band * (BAND * tiles_n)
+    rows = tl.minimum(tiles_m - band * BAND, BAND)
+    return band * BAND + inside % rows, inside // rows
+
+
+@triton.jit
+def _add_masked(acc, a_ptr, b_ptr, a_offsets, b_offsets, at, start, end, UNIT: tl.constexpr, RAGGED: tl.constexpr,
+                BLOCK_K: tl.constexpr, IMPRECISE: tl.constexpr):  # fmt: skip
+    """One block of the sum, of which only start <= k < end counts. Whole units are loaded and cut in registers."""
+    ks = at + tl.arange(0, BLOCK_K)
+    loaded = ks < tl.cdiv(end, UNIT) * UNIT
+    a = tl.load(a_ptr + at + a_offsets, mask=loaded[None, :], other=0.0)
+    b = tl.load(b_ptr + at + b_offsets, mask=loaded[:, None], other=0.0)
+    if RAGGED:
+        counts = (ks >= start) & (ks < end)
+        a = tl.where(counts[None, :], a, tl.zeros_like(a))
+        b = tl.where(counts[:, None], b, tl.zeros_like(b))
+    return tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
+
+
+@triton.jit
+def sum_of_products(
+    a_ptr, b_ptr, a_rows, b_columns, start, end, UNIT: tl.constexpr, RAGGED: tl.constexpr, CUT: tl.constexpr,
+    BLOCK_K: tl.constexpr, IMPRECISE: tl.constexpr,
+):  # fmt: skip
+    """fp32 sum over start <= k < end of a[row, k] * b[k, column], for a tile of rows and columns.
+
+    Args:
+        a_ptr, b_ptr: k = 0 of the tile's first row and column.
+        a_rows, b_columns: element offset of each row and column, multiples of UNIT.
+        start, end: multiples of UNIT unless RAGGED.
+        CUT: whether end - start may be no multiple of BLOCK_K.
+        IMPRECISE: products that the matrix unit may sum with less than fp32 (Hopper's FP8); None elsewhere.
+    """
+    ks = tl.arange(0, BLOCK_K)
+    a_offsets = a_rows[:, None] + ks[None, :]
+    b_offsets = ks[:, None] + b_columns[None, :]
+    acc = tl.zeros((a_rows.shape[0], b_columns.shape[0]), tl.float32)
+    at = start
+    if RAGGED:
+        at = start // UNIT * UNIT
+        if at < start:
+            acc = _add_masked(acc, a_ptr, b_ptr, a_offsets, b_offsets, at, start, end, UNIT, RAGGED, BLOCK_K, IMPRECISE)
+            at += BLOCK_K
+    whole = at + tl.maximum(end - at, 0) // BLOCK_K * BLOCK_K
+    for block in range(at, whole, BLOCK_K):
+        a = tl.load(a_ptr + block + a_offsets)
+        b = tl.load(b_ptr + block + b_offsets)
+        acc = tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
+    if CUT:
+        if whole < end:
+            acc = _add_masked(acc, a_ptr, b_ptr, a_offsets, b_offsets, whole, start, end, UNIT, RAGGED, BLOCK_K,
+                              IMPRECISE)  # fmt: skip
+    return acc
+
+
+@triton.jit
+def store_tile(out_ptr, acc, row_stride, rows_left, columns_left):
+    """Store the part of a tile that exists, in the element type of out_ptr, its top left corner."""
+    rows = tl.arange(0, acc.shape[0])
+    columns = tl.arange(0, acc.shape[1])
+    mask = (rows < rows_left)[:, None] & (columns < columns_left)[None, :]
+    offsets = rows[:, None] * row_stride + columns[None, :]
+    tl.store(out_ptr + offsets, acc.to(out_ptr.dtype.element_ty), mask=mask)
