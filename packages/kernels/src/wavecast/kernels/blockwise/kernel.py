@@ -1,0 +1,71 @@
+"""Device code of the block-wise quantizer: a tile in registers between amax and cast, so memory is read once."""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from wavecast.kernels._device_helpers import (
+    inverse_of,
+    larger,
+    magnitude_key,
+    magnitude_of_key,
+    scale_and_saturate,
+    scale_from_amax,
+)
+
+
+# Sizes are not specialised: a new number of tokens must not compile anew. Alignment is in VECTOR.
+@triton.jit(do_not_specialize=["rows", "vectors", "row_stride", "batch_stride"])
+def blockwise_kernel(
+    x_ptr,
+    values_ptr,
+    scale_ptr,
+    inverse_ptr,
+    rows,
+    vectors,
+    row_stride,
+    batch_stride,
+    FP8_MAX: tl.constexpr,
+    EPS: tl.constexpr,
+    POWER_OF_TWO: tl.constexpr,
+    SQUARE: tl.constexpr,
+    TILE_ROWS: tl.constexpr,
+    SIDE: tl.constexpr,
+    VECTOR: tl.constexpr,
+):
+    """Quantize a tile of TILE_ROWS rows and SIDE columns with one scale if SQUARE, else with one a row.
+
+    Sizes and strides along the rows are in vectors of VECTOR values. The column index has an inner dimension of one
+    vector, as in the row-wise kernel, so that neighbouring lanes load neighbouring vectors. Programs next to each other
+    take tiles next to each other in a row. Offsets in a tile are 32-bit (the launcher checks), starts are not.
+    """
+    TILE_VECTORS: tl.constexpr = SIDE // VECTOR
+    blocks = tl.cdiv(vectors, TILE_VECTORS)
+    tile_rows = tl.cdiv(rows, TILE_ROWS)
+    tile = tl.program_id(0) // blocks
+    block = tl.program_id(0) % blocks
+    batch = (tile // tile_rows).to(tl.int64)
+    first = (tile % tile_rows * TILE_ROWS).to(tl.int64)
+    row = tl.arange(0, TILE_ROWS)
+    vector = tl.arange(0, TILE_VECTORS)[None, :, None]
+    lane = vector * VECTOR + tl.arange(0, VECTOR)[None, None, :]
+    in_rows = row < rows - first
+    mask = in_rows[:, None, None] & (vector < vectors - block * TILE_VECTORS)
+    x_ptr += (batch * batch_stride + first * row_stride + block * TILE_VECTORS) * VECTOR
+    x = tl.load(x_ptr + (row[:, None, None] * (row_stride * VECTOR) + lane), mask=mask, other=0.0)
+    key = tl.reduce(tl.reduce(magnitude_key(x), 2, larger), 1, larger)
+    if SQUARE:
+        key = tl.reduce(key, 0, larger, keep_dims=True)
+    scale = scale_from_amax(magnitude_of_key(key.to(tl.int32), x.dtype), FP8_MAX, EPS, POWER_OF_TWO)
+    y = scale_and_saturate(x, scale[:, None, None], FP8_MAX).to(values_ptr.dtype.element_ty)
+    values_ptr += ((batch * rows + first) * vectors + block * TILE_VECTORS) * VECTOR
+    tl.store(values_ptr + (row[:, None, None] * (vectors * VECTOR) + lane), y, mask=mask)
+    if SQUARE:
+        at = tl.program_id(0) + tl.arange(0, 1)
+        tl.store(scale_ptr + at, scale)
+        tl.store(inverse_ptr + at, inverse_of(scale))
+    else:
+        at = (batch * blocks + block) * rows + first + row
+        tl.store(scale_ptr + at, scale, mask=in_rows)
+        tl.store(inverse_ptr + at, inverse_of(scale), mask=in_rows)
