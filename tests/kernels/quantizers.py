@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,6 +80,26 @@ def special_weights(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.T
     weight[-1, shape[1] // 3] = 0
     weight[-1, :, shape[2] // 3] = 0
     return weight
+
+
+def far_apart_rows(rows: torch.Tensor) -> torch.Tensor:
+    """A copy of three rows, the third 2^31 values behind the first, in memory of which only these rows are touched."""
+    stride = 1 << 30
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+    memory = mmap.mmap(-1, (2 * stride + rows.shape[1]) * rows.element_size(), flags=flags)
+    apart = torch.frombuffer(memory, dtype=rows.dtype).as_strided(rows.shape, (stride, 1))
+    return apart.copy_(rows)
+
+
+def stored_bytes() -> int:
+    """Bytes that the last launch on the active virtual device has stored; one that is stored twice counts twice."""
+    from wavecast.simulator.traffic import AccessKind
+    from wavecast.simulator.virtual import active_virtual_device
+
+    device = active_virtual_device()
+    assert device is not None
+    instructions = device.launches[-1].result.traffic.instructions
+    return sum(i.bytes_asked for i in instructions if i.kind is AccessKind.STORE)
 
 
 def assert_same_bytes(name: str, actual: torch.Tensor, wanted: torch.Tensor) -> None:
@@ -179,8 +200,12 @@ def compile_facts(
     constexprs: Mapping[str, Any],
     num_warps: int,
     num_stages: int = 2,
+    unspecialised: Collection[str] = (),
 ) -> Facts:
-    """Compile as a launch on aligned buffers below 2 GiB and sizes that are multiples of 16 would."""
+    """Compile as a launch on aligned buffers below 2 GiB and sizes that are multiples of 16 would.
+
+    Nothing is known of the values of ``unspecialised`` arguments.
+    """
     from wavecast.simulator.compile.triton import compile_kernel
 
     signature = {name: kind for name, kind in signature.items() if name not in constexprs}
@@ -189,7 +214,9 @@ def compile_facts(
         signature=signature,
         arch=arch,
         constexprs=constexprs,
-        attrs={name: "DS" if kind.startswith("*") else "D" for name, kind in signature.items()},
+        attrs={
+            name: "DS" if kind.startswith("*") else "D" for name, kind in signature.items() if name not in unspecialised
+        },
         options={"num_warps": num_warps, "num_stages": num_stages},
     )
     text = code.assembly

@@ -16,6 +16,7 @@ from wavecast.kernels import device
 from wavecast.kernels.device import Path, active_arch, arch_of, last_path, native_format, route
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, FORMATS, Fp8Format, format_named, format_of
 from wavecast.kernels.reference_ops import EPS, inverse_of, quantize, scale_from_amax
+from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
 
 EVERY_FORMAT = pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
 ML_DTYPES = {
@@ -112,6 +113,36 @@ def test_lookup_names_what_is_possible() -> None:
         format_of(torch.float16)
     with pytest.raises(ValueError, match="'fp8' is not known; use one of e4m3fn, e4m3fnuz"):
         format_named("fp8")
+
+
+def test_a8_240_by_default_and_224_on_request() -> None:
+    """With 224 no byte is 7F or FF, which e4m3fn reads as NaN: every other code means twice as much there."""
+    assert E4M3FNUZ.max == 240
+    limited = E4M3FNUZ.limited_to(224)
+    assert (limited.name, limited.max, limited.dtype) == ("e4m3fnuz-max224", 224.0, E4M3FNUZ.dtype)
+    assert limited.is_native_on("gfx942")
+    x = torch.cat([torch.linspace(-1, 1, 1025), torch.tensor([float("inf"), float("-inf")])])
+    values, scale, _ = quantize_rowwise_reference(x[None].to(torch.bfloat16), limited, power_of_two=False)
+    assert scale == 224
+    assert values.float().abs().max() == 224
+    assert torch.equal(values.view(E4M3FN.dtype).float(), 2 * values.float())
+
+
+def test_a_limited_format_is_found_by_its_name() -> None:
+    limited = E4M3FN.limited_to(416)
+    assert format_named(limited.name) == limited
+    assert format_named("e4m3fnuz-max0.0009765625").max == E4M3FNUZ.min_subnormal
+    assert limited.limited_to(384) == E4M3FN.limited_to(384)
+    assert E4M3FN.limited_to(448) is E4M3FN
+    for unknown in ("e4m3fn-max", "e4m3fn-maximum", "fp8-max224"):
+        with pytest.raises(ValueError, match="is not known; use one of e4m3fn"):
+            format_named(unknown)
+
+
+@pytest.mark.parametrize("maximum", [0, -224, 225, 448, float("inf"), float("nan")])
+def test_a_limit_is_a_value_of_the_format(maximum: float) -> None:
+    with pytest.raises(ValueError, match=r"is no value of e4m3fnuz; wanted is one that it encodes exactly, .* to 240"):
+        E4M3FNUZ.limited_to(maximum)
 
 
 @pytest.mark.parametrize(

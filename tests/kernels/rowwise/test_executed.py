@@ -10,7 +10,7 @@ import torch
 from quantizers import assert_same_results, check_launch, put_specials, skewed_values
 
 from wavecast.kernels.device import native_format
-from wavecast.kernels.formats import FORMATS, Fp8Format
+from wavecast.kernels.formats import E4M3FNUZ, FORMATS, Fp8Format
 from wavecast.kernels.rowwise import VARIANTS
 from wavecast.kernels.rowwise.api import launch_fused
 from wavecast.kernels.rowwise.baseline import launch_separate_kernels
@@ -50,7 +50,7 @@ def test_other_inputs_and_padded_rows(virtual_arch: str, variant: str, dtype: to
     assert_same_results(variant, VARIANTS[variant](x), wanted)
 
 
-@pytest.mark.parametrize("fmt", FORMATS, ids=lambda fmt: fmt.name)
+@pytest.mark.parametrize("fmt", [*FORMATS, E4M3FNUZ.limited_to(224)], ids=lambda fmt: fmt.name)
 def test_every_bf16_value(virtual_arch: str, fmt: Fp8Format) -> None:
     """All 2^16 inputs, scaled by 1: the cast alone, in hardware, and in software where a format is not native."""
     x = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16).reshape(256, 256)

@@ -6,7 +6,8 @@ Sources: OCP "8-bit Floating Point Specification (OFP8)" rev. 1.0 for E4M3FN and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -20,7 +21,7 @@ class Fp8Format:
         name: the name that messages and records use, e.g. ``"e4m3fnuz"``.
         dtype: the torch dtype.
         triton_name: attribute of ``triton.language`` that holds the Triton dtype.
-        max: largest finite value.
+        max: largest finite value; in a format made by `limited_to`, the largest that is used.
         nan_bytes: every byte that is a NaN.
         has_inf: whether an infinity can be encoded.
         has_negative_zero: whether byte 0x80 is -0 (otherwise it is the NaN).
@@ -59,12 +60,37 @@ class Fp8Format:
 
         return getattr(tl, self.triton_name)
 
+    def limited_to(self, maximum: float) -> Fp8Format:
+        """This encoding, of which scales and clamps use values up to ``maximum`` only.
+
+        For codes that others read in another encoding: with 224 instead of 240, no value of e4m3fnuz has the byte 7F,
+        which is NaN in e4m3fn. The name says the limit, so that messages and records do: ``e4m3fnuz-max224``.
+
+        Args:
+            maximum: a value of the format, positive and at most its largest.
+
+        Raises:
+            ValueError: ``maximum`` is none.
+        """
+        limit = torch.tensor(float(maximum))
+        if not 0 < maximum <= self.max or limit.to(self.dtype).float() != limit:
+            raise ValueError(
+                f"maximum {maximum!r} is no value of {self.name}; wanted is one that it encodes exactly, from "
+                f"{self.min_subnormal:g} to {self.max:g}"
+            )
+        if maximum == self.max:
+            return self
+        return replace(self, name=f"{self.name.split(_LIMIT)[0]}{_LIMIT}{maximum:.17g}", max=float(maximum))
+
     def is_native_on(self, arch: str) -> bool:
         """Whether ``arch`` (for example ``"gfx942"``) converts to and multiplies this format in hardware."""
         if arch.startswith("sm_"):
             return self.native_from_sm is not None and int(arch.removeprefix("sm_")) >= self.native_from_sm
         return arch in self.native_gfx
 
+
+_LIMIT = "-max"
+"""Stands between the name of an encoding and its limit."""
 
 _ADA = 89
 """First NVIDIA compute capability with FP8 conversions: 8.9 (PTX ISA, ``cvt.rn.satfinite.e4m3x2``)."""
@@ -148,11 +174,16 @@ def format_of(dtype: torch.dtype) -> Fp8Format:
 def format_named(name: str) -> Fp8Format:
     """The format called ``name`` (``"e4m3fn"``, ``"e4m3fnuz"``, ``"e5m2"``, ``"e5m2fnuz"``).
 
+    With a limit, as `Fp8Format.limited_to` names it (``"e4m3fnuz-max224"``), the format so limited.
+
     Raises:
         ValueError: no format has this name.
     """
+    encoding, limited, limit = name.partition(_LIMIT)
     for fmt in FORMATS:
-        if fmt.name == name:
+        if fmt.name == encoding and not limited:
             return fmt
+        if fmt.name == encoding and re.fullmatch(r"\d+(\.\d+)?", limit):
+            return fmt.limited_to(float(limit))
     known = ", ".join(fmt.name for fmt in FORMATS)
     raise ValueError(f"FP8 format {name!r} is not known; use one of {known}")

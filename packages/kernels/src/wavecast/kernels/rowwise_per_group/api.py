@@ -55,7 +55,8 @@ def rowwise_per_group_launch(
 
 def launch_groups(x: torch.Tensor, offs: torch.Tensor, out: Quantized, conversion: Conversion) -> None:
     """Launch the kernel with the planned blocks; ``out`` as `allocate_rowwise_per_group` makes it."""
-    plan = plan_rowwise_per_group(*x.shape, offs.numel(), dtype=x.dtype, arch=conversion.arch)
+    m, k = x.shape
+    plan = plan_rowwise_per_group(m, k, offs.numel(), dtype=x.dtype, arch=conversion.arch)
     grid, sizes, constants = rowwise_per_group_launch(x, offs.numel(), conversion, plan)
     rowwise_per_group_kernel[grid](x, offs, *out, *sizes, **constants)
 
