@@ -26,11 +26,11 @@ def quantize_rowwise_per_group_reference(
         fp32.
     """
     m, k = x.shape
-    values = torch.zeros((m, k), dtype=torch.uint8).view(fmt.dtype)
-    scale = torch.empty((offs.numel(), m), dtype=torch.float32)
+    values = torch.zeros((m, k), dtype=torch.uint8, device=x.device).view(fmt.dtype)
+    scale = torch.empty((offs.numel(), m), dtype=torch.float32, device=x.device)
     for group, (start, end) in enumerate(group_bounds(offs, k)):
         columns = x[:, start:end]
-        amax = finite_abs(columns).amax(dim=1) if end > start else torch.zeros(m)
+        amax = finite_abs(columns).amax(dim=1) if end > start else torch.zeros(m, device=x.device)
         scale[group] = scale_from_amax(amax, fmt, power_of_two=power_of_two)
         values[:, start:end] = quantize(columns, scale[group, :, None], fmt)
     return Quantized(values, scale, inverse_of(scale))
