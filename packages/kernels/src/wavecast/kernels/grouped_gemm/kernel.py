@@ -27,8 +27,8 @@ def group_bounds(offs_ptr, group, groups, rows):
 def grouped_rows_kernel(
     a_ptr, b_ptr, out_ptr, a_inverse_ptr, b_inverse_ptr, offs_ptr, m, n_units, k_units, groups, a_units, b_group_units,
     b_units, SCALED: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, CUT: tl.constexpr,
-    IMPRECISE: tl.constexpr, LANES: tl.constexpr, XCDS: tl.constexpr, BAND: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    IMPRECISE: tl.constexpr, LANES: tl.constexpr, ON_GFX: tl.constexpr, XCDS: tl.constexpr, BAND: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """out (m, n): rows of group g are those of a (m, k) times b[g] (k, n); rows that no group owns are zero."""
     n = n_units * N_UNIT
@@ -61,7 +61,7 @@ def grouped_rows_kernel(
             if SCALED:
                 acc *= tl.load(a_inverse_ptr + row + rows)[:, None]
                 acc *= tl.load(b_inverse_ptr + group.to(tl.int64) * n + column + columns)[None, :]
-            store_tile(out_ptr + row.to(tl.int64) * n + column, acc, n, rows_left, columns_left)
+            store_tile(out_ptr + row.to(tl.int64) * n + column, acc, n_units, N_UNIT, rows_left, columns_left, ON_GFX)
             tile += tl.num_programs(0)
         tile -= here
     owned = tl.minimum(tl.maximum(tl.load(offs_ptr + groups - 1), 0), m)
@@ -70,15 +70,15 @@ def grouped_rows_kernel(
         row = owned + tile % tiles_m * BLOCK_M
         column = tile // tiles_m * BLOCK_N
         zero = tl.zeros((BLOCK_M, BLOCK_N), tl.float32)
-        store_tile(out_ptr + row.to(tl.int64) * n + column, zero, n, m - row, n - column)
+        store_tile(out_ptr + row.to(tl.int64) * n + column, zero, n_units, N_UNIT, m - row, n - column, ON_GFX)
         tile += tl.num_programs(0)
 
 
 @triton.jit(do_not_specialize=["p", "q_units", "t", "groups", "a_units", "b_units"])
 def grouped_sum_kernel(
     a_ptr, b_ptr, out_ptr, a_inverse_ptr, b_inverse_ptr, offs_ptr, p, q_units, t, groups, a_units, b_units,
-    SCALED: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, IMPRECISE: tl.constexpr, XCDS: tl.constexpr,
-    BAND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    SCALED: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, IMPRECISE: tl.constexpr, ON_GFX: tl.constexpr,
+    XCDS: tl.constexpr, BAND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """out (groups, p, q): out[g] is a (p, t) times b (t, q) over the part of t that group g owns; zero if none."""
     q = q_units * N_UNIT
@@ -100,4 +100,4 @@ def grouped_sum_kernel(
             acc *= tl.load(a_inverse_ptr + group.to(tl.int64) * p + row + rows)[:, None]
             acc *= tl.load(b_inverse_ptr + group.to(tl.int64) * q + column + columns)[None, :]
         out = out_ptr + (group.to(tl.int64) * p + row) * q + column
-        store_tile(out, acc, q, p - row, q - column)
+        store_tile(out, acc, q_units, N_UNIT, p - row, q - column, ON_GFX)

@@ -29,6 +29,7 @@ class GemmPlan:
         num_warps: waves a program.
         num_stages: Triton's pipeline stages.
         band: rows of tiles that are walked column by column.
+        on_gfx: whether the compiler is AMD's, for which empty assembly statements order the work (`issued_here`).
         xcds: dies that programs are dealt to.
         lanes: lanes of a wave, and groups looked at together.
         programs: persistent programs, a multiple of ``xcds``.
@@ -42,6 +43,7 @@ class GemmPlan:
     num_warps: int
     num_stages: int
     band: int
+    on_gfx: bool
     xcds: int
     lanes: int
     programs: int
@@ -53,7 +55,7 @@ class GemmPlan:
         """Constexprs and compiler options that every kernel takes."""
         blocks = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n, "BLOCK_K": self.block_k}
         launch = {"num_warps": self.num_warps, "num_stages": self.num_stages, **dict(self.backend_options)}
-        return {**blocks, "BAND": self.band, "XCDS": self.xcds, **launch}
+        return {**blocks, "ON_GFX": self.on_gfx, "BAND": self.band, "XCDS": self.xcds, **launch}
 
 
 def plan_gemm(rows: int, columns: int, outputs: int, *, element_bytes: int, arch: str | None) -> GemmPlan:
@@ -79,6 +81,7 @@ def plan_gemm(rows: int, columns: int, outputs: int, *, element_bytes: int, arch
         num_warps=4,
         num_stages=2 if on_gfx else 3,
         band=8,
+        on_gfx=on_gfx,
         xcds=xcds,
         lanes=64 if on_gfx else 32,
         programs=programs,

@@ -16,6 +16,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from wavecast.kernels._device_helpers import issued_here_scalar
+
 
 @triton.jit
 def first_tile(XCDS: tl.constexpr):
@@ -89,8 +91,12 @@ def sum_of_products(
 
 
 @triton.jit
-def store_tile(out_ptr, acc, row_stride, rows_left, columns_left):
-    """Store the part of a tile that exists, in the element type of out_ptr, its top left corner."""
+def store_tile(out_ptr, acc, row_stride, UNIT: tl.constexpr, rows_left, columns_left, ON_GFX: tl.constexpr):
+    """Store the part of a tile that exists, in the element type of out_ptr, its top left corner.
+
+    Offsets are made here: kept from tile to tile, as the compiler would, they would take registers beside the sum.
+    """
+    row_stride = issued_here_scalar(row_stride, ON_GFX) * UNIT
     rows = tl.arange(0, acc.shape[0])
     columns = tl.arange(0, acc.shape[1])
     mask = (rows < rows_left)[:, None] & (columns < columns_left)[None, :]

@@ -12,8 +12,8 @@ from wavecast.kernels.grouped_gemm.tiles import first_tile, store_tile, sum_of_p
 def scaled_gemm_kernel(
     a_ptr, b_ptr, out_ptr, a_inverse_ptr, b_inverse_ptr, m, n_units, k_units, a_units, b_units,
     A_ROWS: tl.constexpr, B_COLUMNS: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, CUT: tl.constexpr,
-    IMPRECISE: tl.constexpr, XCDS: tl.constexpr, BAND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
-    BLOCK_K: tl.constexpr,
+    IMPRECISE: tl.constexpr, ON_GFX: tl.constexpr, XCDS: tl.constexpr, BAND: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
 ):  # fmt: skip
     """out (m, n) = a (m, k) times b (k, n); A_ROWS, B_COLUMNS: a scale for each row or column, not one for all."""
     n = n_units * N_UNIT
@@ -38,4 +38,4 @@ def scaled_gemm_kernel(
             acc *= tl.load(b_inverse_ptr + column + columns)[None, :]
         else:
             acc *= tl.load(b_inverse_ptr)
-        store_tile(out_ptr + row.to(tl.int64) * n + column, acc, n, m - row, n - column)
+        store_tile(out_ptr + row.to(tl.int64) * n + column, acc, n_units, N_UNIT, m - row, n - column, ON_GFX)
