@@ -16,7 +16,8 @@ def scaled_product(
         a, b: (M, K) and (K, N), FP8, bf16 or fp16; every value is exact in fp32.
         a_inverse, b_inverse: fp32 that broadcast with (M, N), or both None.
     """
-    product = a.float() @ b.float()
+    with torch.autocast(a.device.type, enabled=False):  # which would multiply in 16 bits
+        product = a.float() @ b.float()
     if a_inverse is None or b_inverse is None:
         return product
     return product * a_inverse * b_inverse

@@ -16,9 +16,8 @@ def quantize_tensorwise_reference(x: torch.Tensor, fmt: Fp8Format, *, power_of_t
     Returns:
         values of ``fmt.dtype`` in the shape and order of ``x``, without gaps; scale and inverse, both () fp32.
     """
-    padded = torch.cat(
-        [finite_abs(x).reshape(-1), torch.zeros(1, device=x.device)]
-    )  # a zero: a tensor of no values has amax 0
+    zero = torch.zeros(1, device=x.device)  # a tensor of no values has amax 0
+    padded = torch.cat([finite_abs(x).reshape(-1), zero])
     scale = scale_from_amax(padded.amax(), fmt, power_of_two=power_of_two)
     values = values_like(x, fmt.dtype)
     values.copy_(quantize(x, scale, fmt))
