@@ -8,8 +8,13 @@ within a bound that follows from the step of the format.
 
 from __future__ import annotations
 
+from itertools import accumulate
+from types import SimpleNamespace
+
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from quantizers import exact_values
 from training_cases import (
     GROUPED,
@@ -22,7 +27,10 @@ from training_cases import (
     three_products,
     train,
 )
+from triton.backends.compiler import GPUTarget
+from triton.runtime import driver
 
+from wavecast.kernels.device import Path, last_path
 from wavecast.kernels.formats import E4M3FN
 from wavecast.kernels.training import Recipe, fp8_linear, scaled_grouped_mm
 
@@ -39,6 +47,35 @@ def test_equal_to_float64_where_fp8_is_exact(layer: Layer, recipe: Recipe, dtype
     for actual, exact in zip(train(layer, operands, recipe=recipe, out_dtype=dtype), wanted, strict=True):
         assert actual.dtype == dtype
         assert torch.equal(actual, exact.to(dtype))
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(
+    sizes=st.lists(st.integers(0, 40), min_size=1, max_size=6),
+    behind=st.integers(0, 20),
+    k=st.integers(1, 40),
+    n=st.integers(1, 40),
+    recipe=st.sampled_from(Recipe),
+)
+def test_any_groups_and_sizes(sizes: list[int], behind: int, k: int, n: int, recipe: Recipe) -> None:
+    """Cases D1, D3 and D4: ragged and empty groups, rows behind them, sizes that no vector divides."""
+    ends = tuple(accumulate(sizes))
+    layer = Layer("grouped", ends, ends[-1] + behind, k, n)
+    operands = exact_operands(layer, torch.bfloat16)
+    wanted = three_products(layer, *operands)
+    for actual, exact in zip(train(layer, operands, recipe=recipe, out_dtype=torch.bfloat16), wanted, strict=True):
+        assert torch.equal(actual, exact.to(torch.bfloat16))
+
+
+@EVERY_LAYER
+def test_emulated_on_a_device_without_fp8(monkeypatch: pytest.MonkeyPatch, layer: Layer) -> None:
+    ampere = SimpleNamespace(get_current_target=lambda: GPUTarget("cuda", 80, 32), is_virtual=True)
+    monkeypatch.setattr(driver, "_active", ampere)
+    operands = exact_operands(layer, torch.bfloat16)
+    actual = train(layer, operands, recipe=Recipe.ROWWISE, out_dtype=torch.bfloat16)
+    assert last_path() is Path.EMULATED
+    for one, exact in zip(actual, three_products(layer, *operands), strict=True):
+        assert torch.equal(one, exact.to(torch.bfloat16))
 
 
 @EVERY_LAYER

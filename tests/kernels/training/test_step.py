@@ -146,6 +146,17 @@ def test_traced_without_a_break(recipe: Recipe) -> None:
     assert len(graphs) == 1
 
 
+def test_exported() -> None:
+    """`torch.export` keeps each operator as one call."""
+    model = convert_to_fp8_training(torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.Linear(32, 16)))
+    x = torch.randn(8, 16)
+    program = torch.export.export(model, (x,), dynamic_shapes=({0: torch.export.Dim("rows", min=2)},))
+    called = Counter(str(node.target) for node in program.graph.nodes if "wavecast" in str(node.target))
+    assert called["wavecast.scaled_gemm.default"] == 2
+    longer = torch.cat([x, -x])
+    assert torch.equal(program.module()(longer), model(longer))
+
+
 def test_a_converted_model_is_traced_and_learns() -> None:
     torch._dynamo.reset()
     torch.manual_seed(0)
