@@ -209,6 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write the figures there")
     parser.add_argument("--torchao", type=Path, metavar="DIR", help="a checkout of torchao, whose kernels take part")
     parser.add_argument("--seconds", type=float, default=100, help="stop to begin cases after so long (default 100)")
+    parser.add_argument("--first", action="store_true", help="only the first shape of every operator")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--try-out", action="store_true", help="tiny sizes, without a GPU if there is none")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
@@ -225,6 +226,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from gpu_timing import GpuClock, HostClock
 
     cases = [case for case in all_cases(small=given.try_out) if _asked(case, given.only)]
+    if given.first:
+        cases = list({(case.group, case.operator): case for case in reversed(cases)}.values())[::-1]
     if not cases:
         print(f"error: nothing is called {given.only}\n\nhint: groups are {', '.join(GROUPS)}", file=sys.stderr)
         return 2

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
@@ -11,6 +12,14 @@ from wavecast.cli.errors import CliError
 from wavecast.cli.rows import KernelRow
 
 TIMES_US = {"byte-stores": 800.0, "vector-two-pass": 200.0, "fused-single-pass": 120.0, "wavecast": 100.0}
+
+
+@pytest.fixture
+def times_us(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """The times that the fake simulator knows; changes end with the test."""
+    known = dict(TIMES_US)
+    monkeypatch.setattr(sys.modules[__name__], "TIMES_US", known)
+    return known
 
 
 class FakeVariants:
@@ -32,7 +41,7 @@ def fake_simulator(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     variants = FakeVariants()
     module = SimpleNamespace(VARIANTS=variants, last_path=lambda: "triton")
 
-    def predict_run(function: Callable[[], object], *, device: str) -> simulate.Prediction:
+    def predict_run(function: Callable[[], object], *, device: str, whole: bool = False) -> simulate.Prediction:
         function()
         variant = variants.called[-1]
         if variant not in TIMES_US:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import resource
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
@@ -8,10 +9,12 @@ from importlib import import_module
 import pytest
 import torch
 
-from wavecast.cli.experiments.catalogue import EXPERIMENTS
+from wavecast.cli.experiments.catalogue import EXPERIMENTS, find_experiments
 from wavecast.cli.experiments.experiment import Experiment
+from wavecast.cli.experiments.inputs import as_fp8, lazy_fp8
 from wavecast.cli.simulate import device_names
 from wavecast.kernels import E4M3FNUZ
+from wavecast.simulator.virtual import virtual_device
 
 CATALOGUE = pytest.mark.parametrize("experiment", EXPERIMENTS.values(), ids=EXPERIMENTS)
 
@@ -24,17 +27,35 @@ def test_names() -> None:
         "weight-transpose",
         "rowwise",
         "expert-weights",
+        "dual-layout",
+        "weight-layouts",
+        "rowwise-per-group",
+        "tensorwise",
+        "blockwise",
+        "token-padding",
+        "grouped-gemm",
+        "grouped-weight-gradient",
+        "scaled-gemm",
     ]
+
+
+def test_what_runs_by_default_compares_variants() -> None:
+    default = [item.name for item in find_experiments([])]
+    assert default == [item.name for item in EXPERIMENTS.values() if item.by_default]
+    assert all(len(EXPERIMENTS[name].variants) > 1 for name in default)
+    assert find_experiments([], everything=True) == list(EXPERIMENTS.values())
+    assert find_experiments(["blockwise", "fnuz", "blockwise"]) == [EXPERIMENTS["blockwise"], EXPERIMENTS["fnuz"]]
 
 
 @CATALOGUE
 def test_catalogue_entry_is_consistent(experiment: Experiment) -> None:
     assert experiment.device in device_names()
-    assert len(set(experiment.variants)) == len(experiment.variants) >= 2
+    assert len(set(experiment.variants)) == len(experiment.variants) >= 1
+    assert set(experiment.other_operands) < set(experiment.variants)
     keys = set(experiment.shapes[0])
     assert all(set(shape) == keys for shape in experiment.shapes)
-    for item in experiment.published:
-        assert item.variant in experiment.variants
+    assert {item.variant for item in experiment.published} <= set(experiment.variants)
+    for item in (*experiment.published, *experiment.elsewhere):
         assert item.shape in experiment.shapes
         assert item.time_us > 0
         assert item.source
@@ -42,15 +63,26 @@ def test_catalogue_entry_is_consistent(experiment: Experiment) -> None:
 
 @CATALOGUE
 def test_variants_are_those_of_the_operator(experiment: Experiment) -> None:
-    assert tuple(import_module(experiment.operator).VARIANTS) == experiment.variants
+    module, _, function = experiment.operator.partition(":")
+    if function:
+        assert callable(getattr(import_module(module), function))
+        assert experiment.variants == ("wavecast",)
+    else:
+        assert tuple(import_module(module).VARIANTS) == experiment.variants
+
+
+@CATALOGUE
+def test_goes_to_other_processes(experiment: Experiment) -> None:
+    assert pickle.loads(pickle.dumps(experiment)).name == experiment.name
 
 
 @CATALOGUE
 def test_inputs_of_the_largest_shape_occupy_no_memory(experiment: Experiment) -> None:
-    largest = max(experiment.shapes, key=experiment.minimum_bytes)
+    operands = experiment.operands(experiment.variants[-1])
+    largest = max(experiment.shapes, key=operands.minimum_bytes)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    inputs = experiment.make_inputs(largest)
-    assert sum(item.numel() * item.element_size() for item in inputs) > 5e7
+    inputs = operands.make_inputs(largest)
+    assert sum(item.numel() * item.element_size() for item in tensors_in(inputs)) > 4e7
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 10_000  # KiB
 
 
@@ -66,14 +98,27 @@ def tensors_in(value: object) -> Iterator[torch.Tensor]:
             yield from tensors_in(item)
 
 
-@CATALOGUE
-def test_minimum_bytes_are_inputs_once_and_outputs_once(experiment: Experiment, monkeypatch) -> None:
+@pytest.mark.parametrize(
+    ("experiment", "variant"),
+    [(item, variant) for item in EXPERIMENTS.values() for variant in {item.variants[-1], *item.other_operands}],
+    ids=lambda value: value if isinstance(value, str) else value.name,
+)
+def test_minimum_bytes_are_inputs_once_and_outputs_once(experiment: Experiment, variant: str, monkeypatch) -> None:
     """On a small shape, against the tensors of the reference path."""
     # Without a device somebody must name the format; the experiments leave it to the device.
     monkeypatch.setattr("wavecast.kernels.device._required", lambda asked: E4M3FNUZ)
-    small = {"tokens": 96, "groups": 3, "experts": 2, "n": 64, "k": 32}
+    small = {"tokens": 96, "groups": 3, "experts": 2, "n": 64, "k": 32, "m": 48, "rows": 64, "multiple": 16}
     shape = {key: small[key] for key in experiment.shapes[0]}
-    inputs = experiment.make_inputs(shape)
-    outputs = experiment.run(experiment.variants[-1], inputs)
-    total = sum(item.numel() * item.element_size() for item in (*inputs, *tensors_in(outputs)))
-    assert experiment.minimum_bytes(shape) == total
+    operands = experiment.operands(variant)
+    inputs = operands.make_inputs(shape)
+    outputs = experiment.run(variant, inputs)
+    total = sum(item.numel() * item.element_size() for item in (*tensors_in(inputs), *tensors_in(outputs)))
+    assert operands.minimum_bytes(shape) == total
+
+
+def test_fp8_bytes_are_the_active_device_s_format() -> None:
+    values = lazy_fp8(3, 5)
+    assert (values.shape, values.dtype) == ((3, 5), torch.uint8)
+    assert as_fp8(values).dtype is torch.float8_e4m3fnuz
+    with virtual_device("mi355x"):
+        assert as_fp8(values).dtype is torch.float8_e4m3fn

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import datetime
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from wavecast.cli.app import run
 from wavecast.cli.errors import CliError
+from wavecast.cli.experiments.catalogue import EXPERIMENTS
+from wavecast.cli.prediction import Case, Outcome
 from wavecast.cli.records import freeze, record_from_json
 from wavecast.cli.rows import Row, document_from_json
 
@@ -65,6 +68,45 @@ def test_table(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert fused == ["fused-single-pass", "2", "120", "108–144", "6.67×", "136", "5.77×", "-11.8", "hbm"]
     assert "fused-single-pass: fused-single-pass has its cause." in lines
     assert any(line.startswith("published: pytorch/ao#4113") for line in lines)
+
+
+def test_catalogue_is_listed(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["predict", "--list"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["rowwise", "yes", "mi300x", "2", "separate-kernels,", "wavecast"] in lines
+    assert ["scaled-gemm", "--all", "mi300x", "2", "wavecast"] in lines
+    assert run(["predict", "--list", "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "wavecast.catalogue/1"
+    assert [item["name"] for item in document["experiments"]] == list(EXPERIMENTS)
+    assert fake_simulator == []
+
+
+def test_without_names_the_default_set_runs_and_with_all_everything(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def remember(cases: Sequence[Case], **_: object) -> Iterator[Outcome]:
+        asked.extend(dict.fromkeys(case.experiment.name for case in cases))
+        return iter(())
+
+    monkeypatch.setattr("wavecast.cli.prediction.predict_cases", remember)
+    assert run(["predict"]) == 0
+    assert asked == [name for name, item in EXPERIMENTS.items() if item.by_default]
+    asked.clear()
+    assert run(["predict", "--all"]) == 0
+    assert asked == list(EXPERIMENTS)
+    assert run(["predict", "--all", "rowwise"]) == 2
+    assert capsys.readouterr().err.startswith("error: --all and rowwise\n\nhint: ")
+
+
+def test_published_times_of_other_code_are_a_line_of_their_own(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["predict", "--jobs", "1", "scaled-gemm"]) == 0
+    out = capsys.readouterr().out
+    assert out.count("published: FBGEMM, CK row-wise, 558 µs") == 1  # on the shape that it was published for
 
 
 def test_a_failing_experiment_does_not_hide_the_others(

@@ -12,6 +12,7 @@ from wavecast.cli.devices import devices
 from wavecast.cli.doctor import doctor
 from wavecast.cli.errors import CliError, ExitCode
 from wavecast.cli.inspect import inspect
+from wavecast.cli.operators import operators
 from wavecast.cli.output import print_error
 from wavecast.cli.predict import predict
 
@@ -24,7 +25,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (predict, inspect, devices, doctor):
+for verb in (predict, operators, inspect, devices, doctor):
     app.command()(verb)
 
 

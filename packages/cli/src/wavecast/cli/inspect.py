@@ -62,7 +62,7 @@ def _facts_of_experiment(name: str, *, variants: list[str], device: str | None, 
         if variants and item not in variants:
             continue
         with simulate.translated_errors():
-            run = partial(experiment.run, item, experiment.make_inputs(first_shape))
+            run = partial(experiment.run, item, experiment.operands(item).make_inputs(first_shape))
             kernels += simulate.facts_of_run(run, device=device or experiment.device, variant=item)
     return kernels
 

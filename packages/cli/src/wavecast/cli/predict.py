@@ -12,17 +12,21 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wavecast.cli import output
-from wavecast.cli.errors import CliError, unknown
+from wavecast.cli.errors import CliError, misuse, unknown
 
 if TYPE_CHECKING:
     from wavecast.cli.prediction import Case
     from wavecast.cli.rows import Row
 
+CATALOGUE_SCHEMA = "wavecast.catalogue/1"
+
 
 def predict(
     experiments: Annotated[
-        list[str] | None, typer.Argument(help="Names of the catalogue; all if none is given.")
+        list[str] | None, typer.Argument(help="Names of the catalogue; the default set if none is given.")
     ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The whole catalogue; takes some minutes.")] = False,
+    listing: Annotated[bool, typer.Option("--list", help="List the catalogue and stop.")] = False,
     device: Annotated[
         str | None, typer.Option(help="mi300x, mi325x, mi355x, mi300a; default: the experiment's.")
     ] = None,
@@ -38,7 +42,12 @@ def predict(
     from wavecast.cli.doctor import package_version
     from wavecast.cli.rows import PREDICT_SCHEMA, Document, document_to_json
 
-    cases = _cases(experiments or [], device=device, variants=variant or [], shape=shape)
+    if listing:
+        _list_catalogue(json=json, wide=wide)
+        return
+    if everything and experiments:
+        raise misuse(f"--all and {' '.join(experiments)}", hint="name experiments, or take all")
+    cases = _cases(experiments or [], everything=everything, device=device, variants=variant or [], shape=shape)
     if freeze is not None:
         names = [(case.experiment.name, case.device) for case in cases]
         records.check_place(freeze, predicted=names, triton=package_version("triton"))
@@ -56,13 +65,36 @@ def predict(
         raise failures[-1]
 
 
-def _cases(names: list[str], *, device: str | None, variants: list[str], shape: str | None) -> list[Case]:
+def _list_catalogue(*, json: bool, wide: bool) -> None:
+    from wavecast.cli import tables
+    from wavecast.cli.experiments.catalogue import EXPERIMENTS
+
+    if not json:
+        tables.print_catalogue(list(EXPERIMENTS.values()), wide=wide)
+        return
+    entries = [
+        {
+            "name": item.name,
+            "summary": item.summary,
+            "by_default": item.by_default,
+            "device": item.device,
+            "variants": list(item.variants),
+            "shapes": [dict(shape) for shape in item.shapes],
+        }
+        for item in EXPERIMENTS.values()
+    ]
+    output.print_json({"schema": CATALOGUE_SCHEMA, "experiments": entries})
+
+
+def _cases(
+    names: list[str], *, everything: bool, device: str | None, variants: list[str], shape: str | None
+) -> list[Case]:
     """Everything that can be wrong with the arguments is found here, before anything runs."""
     from wavecast.cli import simulate
     from wavecast.cli.experiments.catalogue import choose_shapes, choose_variants, find_experiments
     from wavecast.cli.prediction import Case
 
-    chosen = find_experiments(names)
+    chosen = find_experiments(names, everything=everything)
     if device is not None and device not in simulate.device_names():
         raise unknown("device", device, simulate.device_names())
     return [

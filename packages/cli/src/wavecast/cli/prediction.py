@@ -43,10 +43,12 @@ class Outcome:
     Attributes:
         rows: One row for each variant that could be predicted, with speedups over the baseline.
         errors: One for each that could not.
+        predictions: What each row was made from.
     """
 
     rows: tuple[Row, ...]
     errors: tuple[CliError, ...]
+    predictions: tuple[simulate.Prediction, ...] = ()
 
 
 def predict_cases(cases: Sequence[Case], *, jobs: int, done: Callable[[str], None]) -> Iterator[Outcome]:
@@ -65,11 +67,13 @@ def predict_cases(cases: Sequence[Case], *, jobs: int, done: Callable[[str], Non
         results = iter(futures)
         for case in cases:
             answers = [_result(next(results)) for _ in case.variants]
-            rows = tuple(with_speedups([answer for answer in answers if isinstance(answer, Row)]))
-            yield Outcome(rows, tuple(answer for answer in answers if isinstance(answer, CliError)))
+            found = [answer for answer in answers if not isinstance(answer, CliError)]
+            rows = tuple(with_speedups([row for row, _ in found]))
+            errors = tuple(answer for answer in answers if isinstance(answer, CliError))
+            yield Outcome(rows, errors, tuple(prediction for _, prediction in found))
 
 
-Answer = Row | CliError
+Answer = tuple[Row, simulate.Prediction] | CliError
 
 
 @contextmanager
@@ -127,25 +131,27 @@ def _answer(case: Case, variant: str) -> Answer:
         return error
 
 
-def predict_variant(case: Case, variant: str) -> Row:
-    """Predict one variant; the speedups of the row are still unknown."""
+def predict_variant(case: Case, variant: str) -> tuple[Row, simulate.Prediction]:
+    """Predict one variant: its row, whose speedups are still unknown, and what it is made from."""
     experiment, shape = case.experiment, case.shape
+    operands = experiment.operands(variant)
     with simulate.translated_errors():
-        inputs = experiment.make_inputs(shape)
+        inputs = operands.make_inputs(shape)
         results: list[object] = []
-        prediction = simulate.predict_run(lambda: results.append(experiment.run(variant, inputs)), device=case.device)
+        run = partial(_run_into, results, experiment, variant, inputs)
+        prediction = simulate.predict_run(run, device=case.device, whole=experiment.whole)
     published = experiment.published_for(variant, shape=shape, device=case.device)
     published_us = published.time_us if published else None
     kernels = prediction.kernels
     longest = max(kernels, key=lambda kernel: kernel.predicted_us or 0.0, default=None)
-    return Row(
+    row = Row(
         experiment=experiment.name,
         variant=variant,
         baseline=experiment.baseline,
         device=case.device,
         arch=prediction.arch,
         shape=dict(shape),
-        dtype=f"{experiment.dtype} -> {result_dtype(results[-1]) or experiment.dtype}",
+        dtype=f"{operands.dtype} -> {result_dtype(results[-1]) or experiment.dtype}",
         path=last_path(),
         launches=sum(kernel.launches for kernel in kernels),
         kernels=kernels,
@@ -159,7 +165,7 @@ def predict_variant(case: Case, variant: str) -> Row:
         cause=_cause(kernels, longest),
         hbm_read_bytes=_total(kernels, "hbm_read_bytes"),
         hbm_write_bytes=_total(kernels, "hbm_write_bytes"),
-        minimum_bytes=experiment.minimum_bytes(shape),
+        minimum_bytes=operands.minimum_bytes(shape),
         coalescing_efficiency=longest.coalescing_efficiency if longest else None,
         fence_release=_total(kernels, "fence_release"),
         fence_acquire=_total(kernels, "fence_acquire"),
@@ -173,6 +179,11 @@ def predict_variant(case: Case, variant: str) -> Row:
         spec=prediction.spec,
         code_object=",".join(dict.fromkeys(kernel.code_object for kernel in kernels)),
     )
+    return row, prediction
+
+
+def _run_into(results: list[object], experiment: Experiment, variant: str, inputs: tuple[object, ...]) -> None:
+    results.append(experiment.run(variant, inputs))
 
 
 def with_speedups(rows: Sequence[Row]) -> Iterator[Row]:

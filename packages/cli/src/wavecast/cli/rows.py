@@ -207,7 +207,12 @@ def error_percent(
 
 def document_to_json(document: Document) -> dict[str, Any]:
     """The document as plain JSON data, keys in the order of the fields."""
-    return {"schema": document.schema, "rows": [_to_json(row) for row in document.rows]}
+    return {"schema": document.schema, "rows": [row_to_json(row) for row in document.rows]}
+
+
+def row_to_json(row: Row) -> dict[str, Any]:
+    """One row as plain JSON data."""
+    return {item.name: _to_json(getattr(row, item.name)) for item in fields(row)}
 
 
 def document_from_json(data: Any) -> Document:
@@ -222,7 +227,7 @@ def document_from_json(data: Any) -> Document:
 
 
 def _to_json(value: Any) -> Any:
-    if isinstance(value, Row | KernelRow):
+    if isinstance(value, KernelRow):
         return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return dict(value)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,8 @@ class Prediction:
         time_us: Time of all launches in one stream; the first pays the launch cost, the others follow back to back.
         low_us: Lower end of the interval.
         high_us: Upper end of the interval.
+        load_widths: Bytes a lane of global loads to their share of the bytes loaded.
+        store_widths: The same of stores.
     """
 
     arch: str
@@ -41,6 +44,8 @@ class Prediction:
     time_us: float | None
     low_us: float | None
     high_us: float | None
+    load_widths: Mapping[int, float] = field(default_factory=dict)
+    store_widths: Mapping[int, float] = field(default_factory=dict)
 
 
 @contextmanager
@@ -158,12 +163,13 @@ def device_facts(name: str) -> DeviceFacts:
     return DeviceFacts(device.name, device.title, device.arch, device.digest, constants)
 
 
-def predict_run(function: Callable[[], object], *, device: str) -> Prediction:
+def predict_run(function: Callable[[], object], *, device: str, whole: bool = False) -> Prediction:
     """Run a function whose kernel launches go to a virtual device, and predict the time of all of them in one stream.
 
     Args:
         function: Launches Triton kernels on CPU tensors.
         device: Name of the device.
+        whole: Execute every workgroup instead of a sample.
 
     Raises:
         CliError: The simulator refused something, or nothing was launched.
@@ -173,7 +179,7 @@ def predict_run(function: Callable[[], object], *, device: str) -> Prediction:
 
     with translated_errors():
         spec = load_device(device)
-        with virtual_device(device, workgroups="sample") as virtual:
+        with virtual_device(device, workgroups="all" if whole else "sample") as virtual:
             function()
         launches = list(virtual.launches)
     if not launches:
@@ -187,7 +193,40 @@ def predict_run(function: Callable[[], object], *, device: str) -> Prediction:
         time_us=sum(time.predicted_us for time in times),
         low_us=sum(time.low_us for time in times),
         high_us=sum(time.high_us for time in times),
+        load_widths=_width_shares(launches, ("load", "lds_direct")),
+        store_widths=_width_shares(launches, ("store",)),
     )
+
+
+def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str) -> float:
+    """Time that no implementation goes below by much: a launch, and the longer of moving and multiplying.
+
+    The bytes move at the device's rate for copies, the operations run at its matrix rate and sustained matrix clock.
+
+    Args:
+        device: Name of the device.
+        minimum_bytes: Inputs once, outputs once.
+        flop: Operations of a product; 0 where only bytes count.
+        dtype: Operands of the product, ``bf16`` or ``fp8``.
+    """
+    from wavecast.simulator.devices.loader import load_device
+
+    spec = load_device(device)
+    moving = minimum_bytes / (spec.hbm.mixed_tb_s * 1e6)
+    rates = (spec.matrix.f8, spec.matrix.f8f6f4_8bit or 0.0) if dtype == "fp8" else (spec.matrix.f16,)
+    per_us = max(rates) * spec.compute.num_cu * spec.compute.matrix_clock_ghz * 1e3
+    return spec.launch.first_us + max(moving, flop / per_us)
+
+
+def _width_shares(launches: Sequence[Launch], kinds: Sequence[str]) -> dict[int, float]:
+    """Bytes a lane of executed instructions of these kinds to their share of all bytes that they ask for."""
+    asked: Counter[int] = Counter()
+    for launch in launches:
+        for row in launch.result.traffic.instructions:
+            if row.kind in kinds and row.lanes:
+                asked[round(row.bytes_asked / row.lanes)] += row.bytes_asked
+    total = asked.total()
+    return {width: asked[width] / total for width in sorted(asked)} if total else {}
 
 
 def _stream_times(launches: Sequence[Launch], device: Device) -> list[TimePrediction]:

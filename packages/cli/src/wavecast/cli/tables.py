@@ -9,6 +9,7 @@ from rich.table import Table
 
 from wavecast.cli import output
 from wavecast.cli.experiments.catalogue import EXPERIMENTS
+from wavecast.cli.experiments.experiment import Experiment
 from wavecast.cli.rows import Row
 
 # Heading and whether it is shown at 80 columns.
@@ -52,9 +53,25 @@ def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:
     for line in (f"{first.experiment}  {sizes}", where, textwrap.fill(experiment.summary, output.NARROW)):
         output.print_table(line, wide=wide)
     output.print_table(table, wide=wide)
-    for line in [*_remarks(rows), *([f"note: {experiment.remark}"] if experiment.remark else [])]:
+    elsewhere = [
+        f"published: {item.variant}, {output.significant(item.time_us)} µs: {item.source}"
+        for item in experiment.published_elsewhere(shape=first.shape, device=first.device)
+    ]
+    for line in [*_remarks(rows), *elsewhere, *([f"note: {experiment.remark}"] if experiment.remark else [])]:
         output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
     output.print_table("", wide=wide)
+
+
+def print_catalogue(experiments: Sequence[Experiment], *, wide: bool = False) -> None:
+    """Print name, variants and shapes of experiments, and which of them run without being named."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("experiment", "by default", "device", "shapes", "variants"):
+        table.add_column(heading, justify="right" if heading == "shapes" else "left")
+    for experiment in experiments:
+        default = "yes" if experiment.by_default else "--all"
+        shapes, variants = str(len(experiment.shapes)), ", ".join(experiment.variants)
+        table.add_row(experiment.name, default, experiment.device, shapes, variants)
+    output.print_table(table, wide=wide)
 
 
 def _cells(row: Row) -> list[str]:

@@ -4,27 +4,58 @@ from __future__ import annotations
 
 from wavecast.cli.errors import misuse, unknown
 from wavecast.cli.experiments import (
+    blockwise,
     colwise_per_group,
+    dual_layout,
     expert_weights,
     fnuz,
+    grouped_gemm,
     rowwise,
+    rowwise_per_group,
+    scaled_gemm,
+    tensorwise,
+    token_padding,
+    weight_layouts,
     weight_transpose,
     wgrad_copies,
 )
 from wavecast.cli.experiments.experiment import Experiment, Shape
 
 EXPERIMENTS: dict[str, Experiment] = {
-    module.EXPERIMENT.name: module.EXPERIMENT
-    for module in (fnuz, colwise_per_group, wgrad_copies, weight_transpose, rowwise, expert_weights)
+    experiment.name: experiment
+    for experiment in (
+        fnuz.EXPERIMENT,
+        colwise_per_group.EXPERIMENT,
+        wgrad_copies.EXPERIMENT,
+        weight_transpose.EXPERIMENT,
+        rowwise.EXPERIMENT,
+        expert_weights.EXPERIMENT,
+        dual_layout.EXPERIMENT,
+        weight_layouts.EXPERIMENT,
+        rowwise_per_group.EXPERIMENT,
+        tensorwise.EXPERIMENT,
+        blockwise.EXPERIMENT,
+        token_padding.EXPERIMENT,
+        grouped_gemm.EXPERIMENT,
+        grouped_gemm.WEIGHT_GRADIENT,
+        scaled_gemm.EXPERIMENT,
+    )
 }
 
 
-def find_experiments(names: list[str]) -> list[Experiment]:
-    """The named experiments in the order of the names, each once; all of them if no name is given."""
+def find_experiments(names: list[str], *, everything: bool = False) -> list[Experiment]:
+    """The named experiments in the order of the names, each once.
+
+    Args:
+        names: Names of the catalogue.
+        everything: Without names, all of them instead of those that run by default.
+    """
     for name in names:
         if name not in EXPERIMENTS:
             raise unknown("experiment", name, tuple(EXPERIMENTS))
-    return [EXPERIMENTS[name] for name in dict.fromkeys(names or EXPERIMENTS)]
+    if names:
+        return [EXPERIMENTS[name] for name in dict.fromkeys(names)]
+    return [experiment for experiment in EXPERIMENTS.values() if everything or experiment.by_default]
 
 
 def choose_variants(experiment: Experiment, names: list[str]) -> tuple[str, ...]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from wavecast.cli.experiments.operators import find_variant
@@ -16,7 +16,7 @@ class Published:
     """A time that somebody published for one variant on one shape.
 
     Attributes:
-        variant: Which variant it stands for.
+        variant: Which variant it stands for; of ``Experiment.elsewhere``, whose code it is.
         shape: The shape it was measured on.
         time_us: The time.
         device: The device it was measured on.
@@ -31,24 +31,45 @@ class Published:
 
 
 @dataclass(frozen=True, slots=True)
+class Operands:
+    """What a variant is called with.
+
+    Attributes:
+        dtype: Element type of the inputs, ``bf16``.
+        minimum_bytes: Shape to the bytes that any implementation must move: inputs once, outputs once.
+        make_inputs: Shape to the operator's tensors, in their order; touches no memory beyond small index tensors.
+    """
+
+    dtype: str
+    minimum_bytes: Callable[[Shape], int]
+    make_inputs: Callable[[Shape], tuple[Any, ...]]
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """An ordinary function that calls an operator of ``wavecast.kernels``, and what is known about it.
 
-    ``measure`` runs it on a GPU, ``predict`` the same function under a virtual device.
+    ``measure`` runs it on a GPU, ``predict`` the same function under a virtual device. An operator of which there is no
+    other form than ours has one variant, ``wavecast``, and compares nothing; what is asked of it is the same.
 
     Attributes:
         name: Name in the catalogue.
-        summary: One line that says what is compared.
+        summary: One line that says what is compared, or what the operator does.
         variants: Names of the variants, the baseline first.
         shapes: Shapes that are run when none is asked for; all have the same keys.
         device: Device of the published figures, used when none is asked for.
         dtype: Element type of the inputs, ``bf16``.
         published: Published times.
         remark: What else was published, or how a published headline differs from its source; empty if nothing.
-        minimum_bytes: Shape to the bytes that any implementation must move: inputs once, outputs once.
-        make_inputs: Shape to the operator's tensors, in their order; touches no memory beyond small index tensors.
-        operator: Module of ``wavecast.kernels`` whose ``VARIANTS`` has the variants; imported when one is run, so that
-            the catalogue can be listed without torch.
+        minimum_bytes: As in ``Operands``.
+        make_inputs: As in ``Operands``.
+        operator: Module whose ``VARIANTS`` has the variants, or ``module:function`` where there is one only; imported
+            when one is run, so that the catalogue can be listed without torch.
+        flop: Shape to the operations of a product; None where only bytes count.
+        other_operands: Variants that are called with something else than the others.
+        elsewhere: Published times of code that is no variant, on a shape of the experiment.
+        by_default: Whether ``predict`` without names runs it.
+        whole: Whether every workgroup is executed: few long ones that read the same lines cannot stand for one another.
     """
 
     name: str
@@ -62,6 +83,15 @@ class Experiment:
     minimum_bytes: Callable[[Shape], int]
     make_inputs: Callable[[Shape], tuple[Any, ...]]
     operator: str
+    flop: Callable[[Shape], int] | None = None
+    other_operands: Mapping[str, Operands] = field(default_factory=dict)
+    elsewhere: tuple[Published, ...] = ()
+    by_default: bool = True
+    whole: bool = False
+
+    def operands(self, variant: str) -> Operands:
+        """What ``variant`` is called with."""
+        return self.other_operands.get(variant) or Operands(self.dtype, self.minimum_bytes, self.make_inputs)
 
     def run(self, variant: str, inputs: tuple[Any, ...]) -> Any:
         """Run one variant on the inputs; the result is the operator's."""
@@ -74,7 +104,13 @@ class Experiment:
 
     def published_for(self, variant: str, *, shape: Shape, device: str) -> Published | None:
         """The published time of ``variant`` on exactly this shape and device, or None."""
-        for item in self.published:
-            if (item.variant, dict(item.shape), item.device) == (variant, dict(shape), device):
-                return item
-        return None
+        found = _on(self.published, shape=shape, device=device)
+        return next((item for item in found if item.variant == variant), None)
+
+    def published_elsewhere(self, *, shape: Shape, device: str) -> list[Published]:
+        """Published times of other code on exactly this shape and device."""
+        return _on(self.elsewhere, shape=shape, device=device)
+
+
+def _on(items: Iterable[Published], *, shape: Shape, device: str) -> list[Published]:
+    return [item for item in items if (dict(item.shape), item.device) == (dict(shape), device)]

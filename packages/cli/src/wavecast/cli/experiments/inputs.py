@@ -39,6 +39,29 @@ def lazy_bf16(*shape: int) -> torch.Tensor:
     return torch.frombuffer(memory, dtype=torch.bfloat16, count=count).view(*shape)
 
 
+def lazy_fp8(*shape: int) -> torch.Tensor:
+    """FP8 zeros like ``lazy_bf16``, as bytes; ``as_fp8`` makes the device's format of them."""
+    import torch
+
+    *outer, last = shape
+    return lazy_bf16(*outer, -(-last // 2)).view(torch.uint8)[..., :last]
+
+
+def as_fp8(values: torch.Tensor) -> torch.Tensor:
+    """Bytes as FP8 of the active device's native format; e4m3fnuz where there is no device."""
+    from wavecast.kernels import E4M3FNUZ, active_arch, native_format
+
+    arch = active_arch()
+    return values.view((native_format(arch) if arch else E4M3FNUZ).dtype)
+
+
+def ones(*shape: int) -> torch.Tensor:
+    """fp32 scales of 1."""
+    import torch
+
+    return torch.ones(shape)
+
+
 def equal_group_ends(tokens: int, groups: int) -> torch.Tensor:
     """End offsets of ``groups`` groups as equal as ``tokens`` allows: int32, shape (groups,)."""
     import torch

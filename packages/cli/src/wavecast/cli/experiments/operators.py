@@ -8,14 +8,16 @@ from importlib import import_module
 from typing import Any
 
 
-def find_variant(module: str, variant: str) -> Callable[..., Any]:
+def find_variant(operator: str, variant: str) -> Callable[..., Any]:
     """One variant of an operator.
 
     Args:
-        module: Module that has them, ``wavecast.kernels.rowwise``.
-        variant: Key of its ``VARIANTS``.
+        operator: Module that has them, ``wavecast.kernels.rowwise``, or ``module:function`` of the only one.
+        variant: Key of the module's ``VARIANTS``.
     """
-    found: Callable[..., Any] = import_module(module).VARIANTS[variant]
+    module, _, function = operator.partition(":")
+    imported = import_module(module)
+    found: Callable[..., Any] = getattr(imported, function) if function else imported.VARIANTS[variant]
     return found
 
 

@@ -1,0 +1,32 @@
+"""``weight-layouts``: expert weights in both layouts that a step needs, by column and transposed."""
+
+from __future__ import annotations
+
+from wavecast.cli.experiments.experiment import Experiment, Shape
+from wavecast.cli.experiments.expert_weights import make_inputs
+
+# bf16 in, FP8 out twice; scale and inverse in fp32 for each expert and column, and for each expert and row.
+ELEMENT_BYTES, SCALE_BYTES = 2 + 1 + 1, 4 + 4
+
+
+def minimum_bytes(shape: Shape) -> int:
+    """Weights once, both results and their scales once."""
+    k, n = shape["k"], shape["n"]
+    return shape["experts"] * (ELEMENT_BYTES * k * n + SCALE_BYTES * (k + n))
+
+
+EXPERIMENT = Experiment(
+    name="weight-layouts",
+    summary="expert weights quantized in their own layout and transposed",
+    variants=("wavecast",),
+    # Gate and up, and down, of DeepSeek-V3 with 8-way expert parallelism.
+    shapes=({"experts": 32, "k": 7168, "n": 4096}, {"experts": 32, "k": 2048, "n": 7168}),
+    device="mi300x",
+    dtype="bf16",
+    published=(),
+    remark="",
+    minimum_bytes=minimum_bytes,
+    make_inputs=make_inputs,
+    operator="wavecast.kernels.weight_layouts:quantize_weight_layouts",
+    by_default=False,
+)

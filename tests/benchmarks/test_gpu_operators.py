@@ -1,0 +1,137 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+FOLDER = Path(__file__).resolve().parent
+SCRIPT = FOLDER / "gpu_operators.py"
+sys.path.insert(0, str(FOLDER))
+
+import gpu_page
+from gpu_operators import Entry, Measured, Target, compare, lines_of, measure
+from gpu_timing import HostClock, interleaved
+
+PAGE, EVIDENCE = gpu_page.PAGE, gpu_page.EVIDENCE
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, check=False)
+
+
+def test_tried_out_without_a_gpu(tmp_path: Path) -> None:
+    file = tmp_path / "figures.json"
+    arguments = ["--try-out", "--no-compile", "--json", str(file), "--only", "quantizers/rowwise", "weights", "gemm"]
+    result = run(*arguments)
+    assert result.returncode == 0, result.stdout + result.stderr
+    document = json.loads(file.read_text())
+    assert document["schema"] == gpu_page.SCHEMA
+    checks = {case["operator"]: case["entries"][0]["check"] for case in document["cases"]}
+    assert checks.pop("rowwise") == "exact"
+    assert set(checks) == {
+        "weight-columns",
+        "weight-transpose",
+        "weight-layouts",
+        "grouped",
+        "weight-gradient",
+        "scaled",
+    }
+    assert not [check for check in checks.values() if check.startswith(("wrong", "failed"))]
+    # What a CPU does not have is said, not hidden.
+    assert "failed: NotImplementedError" in result.stdout
+    text = gpu_page.page(gpu_page.merged([document]), evidence="today.json")
+    assert "## Products" in text and "### rowwise 96 tokens × 256 n" in text
+
+
+def test_misuse() -> None:
+    assert run("--only", "nothing").returncode == 2
+    listed = run("--list", "--only", "training")
+    assert listed.returncode == 0
+    assert all(line.startswith("training/") for line in listed.stdout.splitlines())
+
+
+def test_contestants_take_turns() -> None:
+    calls: list[str] = []
+    samples = interleaved(
+        HostClock(), {name: lambda name=name: calls.append(name) for name in "abc"}, seconds=0, fewest=4
+    )
+    assert [len(item.device_us) for item in samples.values()] == [4, 4, 4]
+    # Three calls each to learn the host's time, then rounds in rotating order.
+    assert "".join(calls) == "aaabbbccc" + "abc" + "bca" + "cab" + "abc"
+
+
+def example(*entries: Entry, minimum_bytes: int = 3_000_000, flop: int = 0) -> Measured:
+    shape = {"tokens": 10, "n": 20}
+    return Measured("quantizers", "rowwise", shape, "", minimum_bytes, flop, copy_gbs=4000.0, entries=list(entries))
+
+
+def test_shares_ratios_and_targets() -> None:
+    found = example(Entry("wavecast", "exact", us=1.0, spread_percent=1, host_us=5), Entry("eager", "exact", us=4.0))
+    compare(found, share=0.9, ratios={"eager": 5.0, "torchao": 1.0})
+    ours, eager = found.entries
+    assert (ours.share, ours.slower, eager.slower) == (0.75, 1.0, 4.0)
+    assert [item.text for item in found.targets] == [
+        "share of copy >= 0.90: missed by 17 %, 0.75",
+        "eager / ours >= 5.00: missed by 20 %, 4.00",
+    ]
+    product = example(Entry("wavecast", "exact", us=10.0), minimum_bytes=0, flop=10**10)
+    compare(product, share=0, ratios={})
+    assert product.entries[0].tflops == 1000.0
+
+
+def test_nobody_is_compared_with_a_wrong_result_of_ours() -> None:
+    found = example(Entry("wavecast", "wrong: part 0"), Entry("eager", "exact", us=4.0, spread_percent=1, host_us=1))
+    compare(found, share=0.9, ratios={"eager": 1.0})
+    assert found.entries[1].slower is None
+    assert all(item.text.endswith("not measured") for item in found.targets)
+    assert any("wrong: part 0" in line for line in lines_of(found))
+
+
+def test_a_contestant_that_leaves_rubbish_is_not_timed() -> None:
+    torch = pytest.importorskip("torch")
+    from gpu_cases import Case, Ready, place_of
+    from gpu_references import check_bytes
+
+    x = torch.ones(64, dtype=torch.bfloat16)
+
+    def half_written() -> torch.Tensor:
+        out = torch.empty_like(x)
+        out[:32] = x[:32]
+        return out
+
+    ready = Ready({"ours": lambda: x.clone(), "rubbish": half_written}, [x.clone()], check_bytes)
+    case = Case("quantizers", "copy", {"n": 64}, "", lambda _: ready)
+    place = place_of("cpu", small=True, torchao=None, compile_natural=False)
+    found = measure(case, place, HostClock(), seconds=0)
+    assert found.entries[0].us is not None
+    assert found.entries[1].us is None and found.entries[1].check.startswith("wrong: ")
+
+
+def test_runs_are_merged_on_one_machine_only() -> None:
+    def document(us: float, gpu: str = "H200") -> dict[str, object]:
+        case = example(Entry("wavecast", "exact", us=us)).__dict__ | {"targets": []}
+        case["entries"] = [entry.__dict__ for entry in case["entries"]]
+        machine = {"gpu": gpu, "torch": "2", "triton": "3", "date": "2026-01-02"}
+        return {"schema": gpu_page.SCHEMA, "machine": machine, "cases": [case]}
+
+    (case,) = gpu_page.merged([document(1.0), document(2.0)])["cases"]
+    assert case["entries"][0]["us"] == 2.0
+    with pytest.raises(ValueError, match="one machine"):
+        gpu_page.merged([document(1.0), document(2.0, gpu="H100")])
+    with pytest.raises(ValueError, match="schema"):
+        gpu_page.merged([{"schema": "other/1"}])
+
+
+def test_missed_targets_stand_out() -> None:
+    assert gpu_page.target_text(Target("share of copy", 0.9, 0.45).__dict__).startswith("**share of copy ≥ 0.90 missed")
+
+
+@pytest.mark.skipif(not PAGE.exists(), reason="no run has been written down yet")
+def test_page_is_what_its_evidence_gives() -> None:
+    text = PAGE.read_text()
+    name = text.partition("(../evidence/")[2].partition(")")[0]
+    found = json.loads((EVIDENCE / name).read_text())
+    assert text == gpu_page.page(gpu_page.merged([found]), evidence=name)
