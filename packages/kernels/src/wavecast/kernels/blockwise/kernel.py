@@ -36,9 +36,10 @@ def blockwise_kernel(
 ):
     """Quantize a tile of TILE_ROWS rows and SIDE columns with one scale if SQUARE, else with one a row.
 
-    Sizes and strides along the rows are in vectors of VECTOR values. The column index has an inner dimension of one
-    vector, as in the row-wise kernel, so that neighbouring lanes load neighbouring vectors. Programs next to each other
-    take tiles next to each other in a row. Offsets in a tile are 32-bit (the launcher checks), starts are not.
+    Sizes and strides along the rows are in vectors of VECTOR values. Rows and vectors share the first axis of what is
+    loaded and stored, so that Triton has no choice of which of the two the lanes go along: neighbouring lanes load
+    neighbouring vectors. Programs next to each other take tiles next to each other in a row. Offsets in a tile are
+    32-bit (the launcher checks), starts are not.
     """
     TILE_VECTORS: tl.constexpr = SIDE // VECTOR
     blocks = tl.cdiv(vectors, TILE_VECTORS)
@@ -47,25 +48,28 @@ def blockwise_kernel(
     block = tl.program_id(0) % blocks
     batch = (tile // tile_rows).to(tl.int64)
     first = (tile % tile_rows * TILE_ROWS).to(tl.int64)
-    row = tl.arange(0, TILE_ROWS)
-    vector = tl.arange(0, TILE_VECTORS)[None, :, None]
-    lane = vector * VECTOR + tl.arange(0, VECTOR)[None, None, :]
-    in_rows = row < rows - first
-    mask = in_rows[:, None, None] & (vector < vectors - block * TILE_VECTORS)
+    index = tl.arange(0, TILE_ROWS * TILE_VECTORS)[:, None]
+    row = index // TILE_VECTORS
+    vector = index % TILE_VECTORS
+    mask = (row < rows - first) & (vector < vectors - block * TILE_VECTORS)
+    columns = vector * VECTOR + tl.arange(0, VECTOR)[None, :]
     x_ptr += (batch * batch_stride + first * row_stride + block * TILE_VECTORS) * VECTOR
-    x = tl.load(x_ptr + (row[:, None, None] * (row_stride * VECTOR) + lane), mask=mask, other=0.0)
-    key = tl.reduce(tl.reduce(magnitude_key(x), 2, larger), 1, larger)
+    x = tl.load(x_ptr + (row * (row_stride * VECTOR) + columns), mask=mask, other=0.0)
+    key = tl.reshape(tl.reduce(magnitude_key(x), 1, larger), (TILE_ROWS, TILE_VECTORS))
+    key = tl.reduce(key, 1, larger)
     if SQUARE:
         key = tl.reduce(key, 0, larger, keep_dims=True)
     scale = scale_from_amax(magnitude_of_key(key.to(tl.int32), x.dtype), FP8_MAX, EPS, POWER_OF_TWO)
-    y = scale_and_saturate(x, scale[:, None, None], FP8_MAX).to(values_ptr.dtype.element_ty)
+    of_each = tl.reshape(tl.broadcast_to(scale[:, None], (TILE_ROWS, TILE_VECTORS)), (TILE_ROWS * TILE_VECTORS, 1))
+    y = scale_and_saturate(x, of_each, FP8_MAX).to(values_ptr.dtype.element_ty)
     values_ptr += ((batch * rows + first) * vectors + block * TILE_VECTORS) * VECTOR
-    tl.store(values_ptr + (row[:, None, None] * (vectors * VECTOR) + lane), y, mask=mask)
+    tl.store(values_ptr + (row * (vectors * VECTOR) + columns), y, mask=mask)
     if SQUARE:
         at = tl.program_id(0) + tl.arange(0, 1)
         tl.store(scale_ptr + at, scale)
         tl.store(inverse_ptr + at, inverse_of(scale))
     else:
+        row = tl.arange(0, TILE_ROWS)
         at = (batch * blocks + block) * rows + first + row
-        tl.store(scale_ptr + at, scale, mask=in_rows)
-        tl.store(inverse_ptr + at, inverse_of(scale), mask=in_rows)
+        tl.store(scale_ptr + at, scale, mask=row < rows - first)
+        tl.store(inverse_ptr + at, inverse_of(scale), mask=row < rows - first)

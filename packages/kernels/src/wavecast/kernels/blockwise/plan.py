@@ -10,6 +10,9 @@ from wavecast.kernels.rowwise.plan import VECTOR_BYTES
 
 NUM_WARPS = 4
 
+TILE_ROWS = 64
+"""Rows of a tile whose rows have a scale of their own; with 128, scales and inverses need 145 registers a lane."""
+
 
 @dataclass(frozen=True, slots=True)
 class BlockwisePlan:
@@ -45,7 +48,7 @@ def plan_blockwise(
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None for the interpreter.
     """
     vector = gcd(VECTOR_BYTES // itemsize, columns, *strides)
-    tile_rows = SIDE
+    tile_rows = SIDE if square else TILE_ROWS
     return BlockwisePlan(
         square=square,
         tile_rows=tile_rows,

@@ -9,7 +9,7 @@ from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
 from wavecast.kernels.tensorwise.kernel import cast_kernel, partial_amax_kernel
 from wavecast.kernels.tensorwise.layout import rows_of, values_like
-from wavecast.kernels.tensorwise.plan import PROGRAMS, plan_tensorwise
+from wavecast.kernels.tensorwise.plan import MOST_PARTIALS, plan_tensorwise
 from wavecast.kernels.tensorwise.reference import quantize_tensorwise_reference
 
 
@@ -43,7 +43,7 @@ def launch_tensorwise(x: torch.Tensor, out: Quantized, conversion: Conversion) -
     rows = rows_of(x)
     assert rows is not None
     plan = plan_tensorwise(rows, itemsize=x.element_size(), arch=conversion.arch)
-    partial = torch.empty((plan.programs,), dtype=torch.float32, device=x.device)
+    partial = torch.empty((plan.partials,), dtype=torch.float32, device=x.device)
     sizes = (plan.rows, plan.vectors, plan.row_stride, plan.tail)
     blocks = {
         "TILE_ROWS": plan.tile_rows,
@@ -51,14 +51,14 @@ def launch_tensorwise(x: torch.Tensor, out: Quantized, conversion: Conversion) -
         "VECTOR": plan.vector,
         "num_warps": plan.num_warps,
     }
-    partial_amax_kernel[(plan.programs,)](x, partial, *sizes, **blocks)
-    cast_kernel[(plan.programs,)](
+    partial_amax_kernel[(plan.partials,)](x, partial, *sizes, **blocks)
+    cast_kernel[(plan.tiles,)](
         x,
         *out,
         partial,
         *sizes,
-        plan.programs,
-        MOST_PARTIALS=PROGRAMS,
+        plan.partials,
+        MOST_PARTIALS=MOST_PARTIALS,
         **conversion.scale_constants,
         **blocks,
     )

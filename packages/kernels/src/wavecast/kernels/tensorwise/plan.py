@@ -14,9 +14,9 @@ LANE_VALUES = 32
 NUM_WARPS = 8
 """Waves of a program."""
 
-PROGRAMS = 1024
-"""Most programs of a launch: at least three for each compute unit of these GPUs, and few enough that all their partial
-amaxes are one load of a workgroup."""
+MOST_PARTIALS = 1024
+"""Most programs that look for the amax: at least three for each compute unit of these GPUs, and few enough that all
+their results are one load of a workgroup."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,8 @@ class TensorwisePlan:
         rows, vectors, row_stride: the tensor in whole vectors: rows, vectors of a row, and from row to row.
         tail: values behind the last whole vector.
         tile_rows, tile_vectors: rows of a tile, and vectors of each.
-        programs: size of the (one-dimensional) grid of both launches, and the number of partial amaxes.
+        partials: programs of the launch that looks for the amax, and the number of its results.
+        tiles: programs of the launch that casts.
         num_warps: waves a program.
         reason: one sentence on why.
     """
@@ -40,7 +41,8 @@ class TensorwisePlan:
     tail: int
     tile_rows: int
     tile_vectors: int
-    programs: int
+    partials: int
+    tiles: int
     num_warps: int
     reason: str
 
@@ -60,8 +62,7 @@ def plan_tensorwise(rows: Rows, *, itemsize: int, arch: str | None) -> Tensorwis
     tile = NUM_WARPS * wave_lanes(arch) * LANE_VALUES // vector
     tile_vectors = tile if rows.number <= 1 else min(next_power_of_two(vectors), tile)
     tile_rows = tile // tile_vectors
-    tiles = -(-rows.number // tile_rows) * -(-vectors // tile_vectors)
-    programs = min(max(tiles, 1), PROGRAMS)
+    tiles = max(-(-rows.number // tile_rows) * -(-vectors // tile_vectors), 1)
     where = "without gaps" if rows.number <= 1 else f"in {rows.number} rows"
     return TensorwisePlan(
         vector=vector,
@@ -71,7 +72,8 @@ def plan_tensorwise(rows: Rows, *, itemsize: int, arch: str | None) -> Tensorwis
         tail=rows.length % vector,
         tile_rows=tile_rows,
         tile_vectors=tile_vectors,
-        programs=programs,
+        partials=min(tiles, MOST_PARTIALS),
+        tiles=tiles,
         num_warps=NUM_WARPS,
-        reason=f"{where}, so in vectors of {vector} values; {tiles} tiles over {programs} programs, read twice",
+        reason=f"{where}, so in vectors of {vector} values; {tiles} tiles, which are read twice",
     )

@@ -73,11 +73,12 @@ def check_unpadding(padded: torch.Tensor, offs: torch.Tensor, padded_offs: torch
     check_fits_int32("the number of padded rows", padded.shape[0])
 
 
-def in_units(x: torch.Tensor) -> torch.Tensor:
-    """A view of a row-major matrix in the widest integers of up to 4 bytes that its rows consist of."""
-    itemsize = x.element_size()
-    whole = gcd(*(size * itemsize for size in (x.shape[1], x.stride(0), x.storage_offset())), 4)
-    return x.view(UNITS[max(whole, itemsize)])
+def in_units(*matrices: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """Views of row-major matrices of one dtype, in the widest integers that all their rows consist of."""
+    itemsize = matrices[0].element_size()
+    sizes = [size for m in matrices for size in (m.shape[1], m.stride(0), m.storage_offset())]
+    unit = UNITS[max(gcd(*(size * itemsize for size in sizes), 4), itemsize)]
+    return tuple(m.view(unit) for m in matrices)
 
 
 def _on_the_device(*tensors: torch.Tensor) -> tuple[bool, str | None]:
@@ -88,7 +89,7 @@ def _on_the_device(*tensors: torch.Tensor) -> tuple[bool, str | None]:
 
 def launch_pad(x: torch.Tensor, offs: torch.Tensor, out: PaddedTokens, multiple: int, arch: str | None) -> None:
     """Launch the kernel; ``out`` with contiguous tokens of the shape that `padded_rows` says."""
-    source, target = in_units(x), out.tokens.view(in_units(x).dtype)
+    source, target = in_units(x, out.tokens)
     rows, columns = target.shape
     groups = offs.numel()
     plan = plan_padding(
@@ -119,7 +120,7 @@ def launch_unpad(
     padded: torch.Tensor, offs: torch.Tensor, padded_offs: torch.Tensor, out: torch.Tensor, arch: str | None
 ) -> None:
     """Launch the kernel; ``out`` contiguous, with as many rows as there are tokens."""
-    source, target = in_units(padded), out.view(in_units(padded).dtype)
+    source, target = in_units(padded, out)
     tokens, columns = target.shape
     groups = offs.numel()
     plan = plan_padding(

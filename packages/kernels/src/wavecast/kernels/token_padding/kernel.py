@@ -27,18 +27,29 @@ def _groups(offs_ptr, group, groups, tokens):
 
 
 @triton.jit
+def _of_each_vector(of_row, TILE_ROWS: tl.constexpr, TILE_VECTORS: tl.constexpr):
+    """What is (TILE_ROWS,), for each vector of a tile."""
+    return tl.reshape(tl.broadcast_to(of_row[:, None], (TILE_ROWS, TILE_VECTORS)), (TILE_ROWS * TILE_VECTORS, 1))
+
+
+@triton.jit
 def _move(
-    x_ptr, out_ptr, x_row, out_row, x_rows, out_rows, column_tile, vectors, x_row_stride,
-    TILE_VECTORS: tl.constexpr, VECTOR: tl.constexpr,
+    x_ptr, out_ptr, x_rows, x_mask, first, rows, column_tile, vectors, x_row_stride,
+    TILE_ROWS: tl.constexpr, TILE_VECTORS: tl.constexpr, VECTOR: tl.constexpr,
 ):  # fmt: skip
-    """Copy rows ``x_row`` to ``out_row``, zero where ``x_rows`` is false; nothing is written where ``out_rows`` is."""
-    vector = column_tile * TILE_VECTORS + tl.arange(0, TILE_VECTORS)[None, :, None]
-    columns = vector * VECTOR + tl.arange(0, VECTOR)[None, None, :]
-    in_row = vector < vectors
-    x_start = (x_row.to(tl.int64) * x_row_stride * VECTOR)[:, None, None]
-    x = tl.load(x_ptr + x_start + columns, mask=x_rows[:, None, None] & in_row, other=0)
-    out_start = (out_row.to(tl.int64) * vectors * VECTOR)[:, None, None]
-    tl.store(out_ptr + out_start + columns, x, mask=out_rows[:, None, None] & in_row)
+    """Write rows ``first``.. of ``rows``: the rows ``x_rows`` of x, zeros where ``x_mask`` is false.
+
+    Rows and vectors share the first axis, so that Triton has no choice of which of the two the lanes go along.
+    """
+    x_rows = _of_each_vector(x_rows, TILE_ROWS, TILE_VECTORS)
+    x_mask = _of_each_vector(x_mask, TILE_ROWS, TILE_VECTORS)
+    index = tl.arange(0, TILE_ROWS * TILE_VECTORS)[:, None]
+    row = first + index // TILE_VECTORS
+    vector = column_tile * TILE_VECTORS + index % TILE_VECTORS
+    columns = vector * VECTOR + tl.arange(0, VECTOR)[None, :]
+    mask = (vector < vectors) & (row < rows)
+    x = tl.load(x_ptr + (x_rows.to(tl.int64) * x_row_stride * VECTOR + columns), mask=mask & x_mask, other=0)
+    tl.store(out_ptr + (row.to(tl.int64) * vectors * VECTOR + columns), x, mask=mask)
 
 
 # Sizes are not specialised: a new number of tokens must not compile anew. Alignment is in VECTOR.
@@ -70,10 +81,9 @@ def pad_kernel(
             tl.store(padded_offs_ptr + group, padded_end, mask=exists)
     # Behind the last group, where no group is left to stop at.
     stop = tl.where(first < padded, stop, 0)
-    row = first + tl.arange(0, TILE_ROWS)
-    x_row = row - shift
-    _move(x_ptr, out_ptr, x_row, row, (x_row >= 0) & (x_row < stop), row < rows, tl.program_id(0) % column_tiles,
-          vectors, x_row_stride, TILE_VECTORS, VECTOR)  # fmt: skip
+    x_row = first + tl.arange(0, TILE_ROWS) - shift
+    _move(x_ptr, out_ptr, x_row, (x_row >= 0) & (x_row < stop), first, rows, tl.program_id(0) % column_tiles, vectors,
+          x_row_stride, TILE_ROWS, TILE_VECTORS, VECTOR)  # fmt: skip
 
 
 @triton.jit(do_not_specialize=["groups", "tokens", "rows", "vectors", "x_row_stride"])
@@ -83,7 +93,8 @@ def unpad_kernel(
 ):  # fmt: skip
     """Write TILE_ROWS rows of the dense tensor from the ``rows`` of the padded one; a tile may span many groups."""
     column_tiles = tl.maximum(tl.cdiv(vectors, TILE_VECTORS), 1)
-    row = tl.program_id(0) // column_tiles * TILE_ROWS + tl.arange(0, TILE_ROWS)
+    first = tl.program_id(0) // column_tiles * TILE_ROWS
+    row = first + tl.arange(0, TILE_ROWS)
     shift = tl.zeros((TILE_ROWS,), tl.int32)
     last = 0
     for block in range(0, groups, GROUP_BLOCK):
@@ -94,5 +105,5 @@ def unpad_kernel(
         shift = tl.maximum(shift, tl.max(tl.where(ended, grown[None, :], 0), 1))
         last = tl.maximum(last, tl.max(end, 0))
     x_row = row + shift
-    _move(x_ptr, out_ptr, x_row, row, (row < last) & (x_row < rows), row < tokens, tl.program_id(0) % column_tiles,
-          vectors, x_row_stride, TILE_VECTORS, VECTOR)  # fmt: skip
+    _move(x_ptr, out_ptr, x_row, (row < last) & (x_row < rows), first, tokens, tl.program_id(0) % column_tiles, vectors,
+          x_row_stride, TILE_ROWS, TILE_VECTORS, VECTOR)  # fmt: skip

@@ -87,5 +87,6 @@ def plan_padding(
         group_block=min(max(next_power_of_two(groups), 16), MOST_GROUPS),
         num_warps=NUM_WARPS,
         programs=max(-(-rows // tile_rows), 1) * max(-(-vectors // tile_vectors), 1),
-        reason=f"{tile_rows} rows of a tile are in one group" if row_unit else "",
+        reason=f"tiles of {tile_rows} rows, "
+        + (f"all in one group, as they divide {row_unit}" if row_unit else "each row with a group of its own"),
     )
