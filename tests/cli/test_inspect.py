@@ -94,3 +94,16 @@ def test_kernels_of_an_experiment(variant: str, fences: int, capsys: pytest.Capt
 def test_misuse(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", *arguments]) == 2
     assert capsys.readouterr().err.startswith(f"error: {message}")
+
+
+def test_groups_are_those_of_the_simulator() -> None:
+    from wavecast.cli import facts
+    from wavecast.simulator.timing.facts import Group
+
+    assert list(map(str, facts.Group)) == list(map(str, Group))
+
+
+def test_occupancy_of_an_experiment_s_kernels(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["inspect", "blockwise", "--shape", "tokens=128,n=256", "--json"]) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    assert 1 <= kernel["waves_per_simd"] <= 8

@@ -13,6 +13,7 @@ from wavecast.simulator.errors import UnsupportedInstructionError
 from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import kernel_facts
+from wavecast.simulator.timing.facts import Group
 from wavecast.simulator.timing.issue import issue_classes
 from wavecast.simulator.timing.opcodes import Unit, matrix_clk, unit_of
 from wavecast.simulator.timing.waits import exposed_waits, wait_points
@@ -154,9 +155,65 @@ def test_facts_from_code_alone(kernel_of: Callable[..., Kernel], device: Device)
         vgpr=78,
     )
     facts = kernel_facts(kernel, device)
-    assert dict(facts.loads) == {2: 2, 16: 1}
-    assert dict(facts.stores) == {1: 2, 16: 1}
-    assert facts.byte_stores == 2
-    assert (facts.atomics, facts.release_fences, facts.acquire_fences, facts.matrix) == (1, 1, 1, 1)
-    assert (dict(facts.lds_reads), dict(facts.lds_writes)) == ({8: 1}, {2: 1})
+    assert facts.widths(Group.GLOBAL_LOAD) == {2: 2, 16: 1}
+    assert facts.widths(Group.GLOBAL_STORE) == {1: 2, 16: 1}
+    assert facts.widths(Group.LDS) == {2: 1, 8: 1}
+    for group in (Group.GLOBAL_ATOMIC, Group.FENCE_RELEASE, Group.FENCE_ACQUIRE, Group.MATRIX, Group.BRANCH):
+        assert facts.total(group) == 1
+    assert facts.residency is not None
     assert (facts.residency.waves_per_simd, facts.residency.limiter) == (6, Limiter.VGPR)
+    assert kernel_facts(kernel).residency is None
+
+
+@pytest.mark.parametrize(
+    ("opcode", "group", "width"),
+    [
+        ("global_load_dwordx4", Group.GLOBAL_LOAD, 16),
+        ("buffer_load_dwordx2", Group.GLOBAL_LOAD, 8),
+        ("buffer_load_ushort", Group.GLOBAL_LOAD, 2),
+        ("global_load_short_d16_hi", Group.GLOBAL_LOAD, 2),
+        ("global_load_ubyte", Group.GLOBAL_LOAD, 1),
+        ("global_load_sbyte_d16", Group.GLOBAL_LOAD, 1),
+        ("global_load_lds_dwordx4", Group.GLOBAL_LOAD, 16),
+        ("global_store_byte", Group.GLOBAL_STORE, 1),
+        ("buffer_store_byte_d16_hi", Group.GLOBAL_STORE, 1),
+        ("global_store_dword", Group.GLOBAL_STORE, 4),
+        ("global_atomic_smin", Group.GLOBAL_ATOMIC, 4),
+        ("global_atomic_add_x2", Group.GLOBAL_ATOMIC, 8),
+        ("global_atomic_pk_add_bf16", Group.GLOBAL_ATOMIC, 4),
+        ("scratch_load_dwordx4", Group.SCRATCH, 16),
+        ("ds_read_b128", Group.LDS, 16),
+        ("ds_write_b8", Group.LDS, 1),
+        ("ds_write_b16_d16_hi", Group.LDS, 2),
+        ("ds_read2st64_b32", Group.LDS, 8),
+        ("ds_write2_b64", Group.LDS, 16),
+        ("ds_read_b64_tr_b8", Group.LDS, 8),
+        ("ds_bpermute_b32", Group.LDS, None),
+        ("s_load_dwordx16", Group.SCALAR_LOAD, 64),
+        ("buffer_wbl2", Group.FENCE_RELEASE, None),
+        ("buffer_inv", Group.FENCE_ACQUIRE, None),
+        ("v_mfma_f32_32x32x16_fp8_fp8", Group.MATRIX, None),
+        ("v_cvt_pk_fp8_f32", Group.VECTOR, None),
+        ("s_waitcnt", Group.WAIT, None),
+        ("s_cbranch_scc1", Group.BRANCH, None),
+        ("s_barrier", Group.BARRIER, None),
+        ("s_add_u32", Group.SCALAR, None),
+    ],
+)
+def test_group_and_width(kernel_of: Callable[..., Kernel], opcode: str, group: Group, width: int | None) -> None:
+    (found,) = kernel_facts(kernel_of([opcode, opcode])).instructions
+    assert (found.group, found.count, found.lane_bytes) == (group, 2, width)
+
+
+def test_unknown_opcode_is_an_error(kernel_of: Callable[..., Kernel]) -> None:
+    with pytest.raises(UnsupportedInstructionError, match="'frobnicate'"):
+        kernel_facts(kernel_of(["frobnicate"]))
+
+
+def test_counts_are_by_opcode_in_the_order_of_the_groups(kernel_of: Callable[..., Kernel]) -> None:
+    facts = kernel_facts(kernel_of(["v_add_f32", "global_store_byte", "v_add_f32", "global_load_dword"]))
+    assert [(item.opcode, item.count, item.lane_bytes) for item in facts.instructions] == [
+        ("global_load_dword", 1, 4),
+        ("global_store_byte", 1, 1),
+        ("v_add_f32", 2, None),
+    ]

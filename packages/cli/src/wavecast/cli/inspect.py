@@ -75,6 +75,8 @@ def _print_kernel(facts: KernelFacts, *, wide: bool) -> None:
         f"{facts.workgroup_size} work-items, {facts.vgpr} VGPR, {facts.sgpr} SGPR, "
         f"{facts.lds_bytes:,} B LDS, {facts.spill_bytes} B spilled a lane"
     )
+    if facts.waves_per_simd is not None:
+        resources += f"\n{facts.waves_per_simd} waves fit a SIMD"
     output.print_table(f"{'  '.join(filter(None, words))}\n{resources}", wide=wide)
     table = Table(box=None, pad_edge=False)
     table.add_column("instruction")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wavecast.cli.devices import Constant, DeviceFacts
 from wavecast.cli.errors import CliError, ExitCode, misuse
-from wavecast.cli.facts import KernelFacts, count_instructions
+from wavecast.cli.facts import Group, InstructionCount, KernelFacts
 from wavecast.cli.rows import KernelRow
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ def facts_of_file(path: Path, *, kernel: str | None = None) -> KernelFacts:
         raise CliError(f"{path} is not assembly text", hint=hint) from error
     with translated_errors():
         parsed = parse_assembly(text, name=kernel)
-    return _facts(parsed, digest=code_digest(text), toolchain=None, variant=None)
+        return _facts(parsed, device=None, digest=code_digest(text), toolchain=None, variant=None)
 
 
 def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -> list[KernelFacts]:
@@ -114,6 +114,7 @@ def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -
         return [
             _facts(
                 parse_assembly(code.assembly, name=code.name, lds_bytes=code.lds_bytes),
+                device=virtual.spec,
                 digest=code.digest,
                 toolchain=code.toolchain,
                 variant=variant,
@@ -127,7 +128,12 @@ def _compile_only(*_: object, **__: object) -> Any:
     return None
 
 
-def _facts(parsed: Kernel, *, digest: str, toolchain: str | None, variant: str | None) -> KernelFacts:
+def _facts(
+    parsed: Kernel, *, device: Device | None, digest: str, toolchain: str | None, variant: str | None
+) -> KernelFacts:
+    from wavecast.simulator.timing import kernel_facts
+
+    found = kernel_facts(parsed, device)
     return KernelFacts(
         name=parsed.name,
         arch=parsed.arch,
@@ -139,7 +145,11 @@ def _facts(parsed: Kernel, *, digest: str, toolchain: str | None, variant: str |
         sgpr=parsed.resources.sgpr,
         lds_bytes=parsed.resources.lds_bytes,
         spill_bytes=parsed.resources.scratch_bytes,
-        instructions=count_instructions(instruction.opcode for instruction in parsed.instructions),
+        waves_per_simd=found.residency.waves_per_simd if found.residency else None,
+        instructions=tuple(
+            InstructionCount(Group(str(item.group)), item.opcode, item.count, item.lane_bytes)
+            for item in found.instructions
+        ),
     )
 
 

@@ -3,97 +3,146 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from enum import StrEnum
 
 from wavecast.simulator.devices import Device
+from wavecast.simulator.errors import UnsupportedInstructionError
+from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.opcodes import Unit, unit_of
 from wavecast.simulator.traffic import AccessKind, Residency, classify, residency
 
 
+class Group(StrEnum):
+    """Kinds of instruction, in the order in which they are reported."""
+
+    GLOBAL_LOAD = "global load"
+    GLOBAL_STORE = "global store"
+    GLOBAL_ATOMIC = "global atomic"
+    SCRATCH = "scratch"
+    FENCE_RELEASE = "fence release"
+    FENCE_ACQUIRE = "fence acquire"
+    LDS = "LDS"
+    SCALAR_LOAD = "scalar load"
+    MATRIX = "matrix"
+    VECTOR = "vector"
+    SCALAR = "scalar"
+    BRANCH = "branch"
+    BARRIER = "barrier"
+    WAIT = "wait"
+
+
+_FENCES = {
+    "buffer_wbl2": Group.FENCE_RELEASE,
+    "buffer_wbinvl1": Group.FENCE_RELEASE,
+    "buffer_wbinvl1_vol": Group.FENCE_RELEASE,
+    "buffer_inv": Group.FENCE_ACQUIRE,
+}
+_OF_ACCESS = {
+    AccessKind.LOAD: Group.GLOBAL_LOAD,
+    AccessKind.LDS_DIRECT: Group.GLOBAL_LOAD,
+    AccessKind.STORE: Group.GLOBAL_STORE,
+    AccessKind.ATOMIC: Group.GLOBAL_ATOMIC,
+    AccessKind.SCRATCH_LOAD: Group.SCRATCH,
+    AccessKind.SCRATCH_STORE: Group.SCRATCH,
+    AccessKind.SCALAR_LOAD: Group.SCALAR_LOAD,
+}
+_OF_UNIT = {
+    Unit.MATRIX: Group.MATRIX,
+    Unit.VALU: Group.VECTOR,
+    Unit.LDS: Group.LDS,
+    Unit.BRANCH: Group.BRANCH,
+    Unit.SCALAR: Group.SCALAR,
+    Unit.SCALAR_MEMORY: Group.SCALAR,
+}
+_ENDS = ("s_endpgm", "s_setpc_b64", "s_swappc_b64")
+_WAITS = ("s_waitcnt", "s_nop", "s_sleep")
+
+
 @dataclass(frozen=True, slots=True)
-class KernelFacts:
-    """Static counts of a kernel; an instruction in a loop counts once.
+class InstructionCount:
+    """One opcode of a kernel.
 
     Attributes:
-        kernel: Name.
-        arch: Architecture it is compiled for.
-        loads: Global loads by bytes a lane.
-        stores: Global stores by bytes a lane.
-        atomics: Global atomics.
-        lds_reads: LDS reads by bytes a lane.
-        lds_writes: LDS writes by bytes a lane.
-        release_fences: ``buffer_wbl2``.
-        acquire_fences: ``buffer_inv``.
-        matrix: MFMA instructions.
-        vgpr: Vector registers a wave, accumulation registers included.
-        sgpr: Scalar registers a wave.
-        lds_bytes: LDS a workgroup.
-        vgpr_spills: Vector registers spilled.
-        sgpr_spills: Scalar registers spilled.
-        spill_bytes: Scratch bytes a lane.
-        residency: Occupancy and its limiter.
+        group: Its kind.
+        opcode: Base mnemonic.
+        count: How often it stands in the code; in a loop it counts once.
+        lane_bytes: Bytes a lane (for a scalar load: the wave) moves with it; None if it moves none.
     """
 
-    kernel: str
-    arch: str
-    loads: Mapping[int, int]
-    stores: Mapping[int, int]
-    atomics: int
-    lds_reads: Mapping[int, int]
-    lds_writes: Mapping[int, int]
-    release_fences: int
-    acquire_fences: int
-    matrix: int
-    vgpr: int
-    sgpr: int
-    lds_bytes: int
-    vgpr_spills: int
-    sgpr_spills: int
-    spill_bytes: int
-    residency: Residency
-
-    @property
-    def byte_stores(self) -> int:
-        """Global stores of one byte a lane."""
-        return self.stores.get(1, 0)
+    group: Group
+    opcode: str
+    count: int
+    lane_bytes: int | None
 
 
-def kernel_facts(kernel: Kernel, device: Device) -> KernelFacts:
-    """Count the instructions of a kernel and work out its occupancy.
+@dataclass(frozen=True, slots=True)
+class KernelFacts:
+    """Static counts of a kernel, and what it occupies.
+
+    Attributes:
+        kernel: The kernel, with its resources.
+        instructions: Opcodes, by group and then by name.
+        residency: Occupancy and its limiter; None if no device was asked about.
+    """
+
+    kernel: Kernel
+    instructions: tuple[InstructionCount, ...]
+    residency: Residency | None
+
+    def total(self, group: Group) -> int:
+        """Instructions of one group."""
+        return sum(item.count for item in self.instructions if item.group is group)
+
+    def widths(self, group: Group) -> dict[int, int]:
+        """Bytes a lane to the number of instructions of one group that move so many."""
+        found: Counter[int] = Counter()
+        for item in self.instructions:
+            if item.group is group and item.lane_bytes is not None:
+                found[item.lane_bytes] += item.count
+        return dict(sorted(found.items()))
+
+
+def kernel_facts(kernel: Kernel, device: Device | None = None) -> KernelFacts:
+    """Count the instructions of a kernel, and work out its occupancy if a device is given.
 
     Raises:
-        LaunchError: if one workgroup does not fit a compute unit.
+        UnsupportedInstructionError: if an instruction is of no known kind.
+        LaunchError: if one workgroup does not fit a compute unit of the device.
     """
-    widths: dict[AccessKind, Counter[int]] = {kind: Counter() for kind in AccessKind}
+    counts: Counter[tuple[Group, str, int | None]] = Counter()
     for instruction in kernel.instructions:
         access = classify(instruction)
-        if access is not None:
-            widths[access.kind][access.bytes_per_lane] += 1
-    opcodes = Counter(instruction.opcode for instruction in kernel.instructions)
-    resources = kernel.resources
+        counts[group_of(instruction), instruction.opcode, access.bytes_per_lane if access else None] += 1
+    order = list(Group)
+    ranked = sorted(counts.items(), key=lambda item: (order.index(item[0][0]), item[0][1], item[0][2] or 0))
     return KernelFacts(
-        kernel=kernel.name,
-        arch=kernel.arch,
-        loads=_frozen(widths[AccessKind.LOAD] + widths[AccessKind.LDS_DIRECT]),
-        stores=_frozen(widths[AccessKind.STORE]),
-        atomics=widths[AccessKind.ATOMIC].total(),
-        lds_reads=_frozen(widths[AccessKind.LDS_READ]),
-        lds_writes=_frozen(widths[AccessKind.LDS_WRITE]),
-        release_fences=opcodes["buffer_wbl2"],
-        acquire_fences=opcodes["buffer_inv"],
-        matrix=sum(unit_of(instruction) is Unit.MATRIX for instruction in kernel.instructions),
-        vgpr=resources.vgpr,
-        sgpr=resources.sgpr,
-        lds_bytes=resources.lds_bytes,
-        vgpr_spills=resources.vgpr_spills,
-        sgpr_spills=resources.sgpr_spills,
-        spill_bytes=resources.scratch_bytes,
-        residency=residency(kernel, device),
+        kernel=kernel,
+        instructions=tuple(InstructionCount(group, opcode, count, width) for (group, opcode, width), count in ranked),
+        residency=None if device is None else residency(kernel, device),
     )
 
 
-def _frozen(counts: Counter[int]) -> Mapping[int, int]:
-    return MappingProxyType(dict(sorted(counts.items())))
+def group_of(instruction: Instruction) -> Group:
+    """The kind of an instruction.
+
+    Raises:
+        UnsupportedInstructionError: if it is no scalar, vector, memory or LDS instruction.
+    """
+    opcode = instruction.opcode
+    if opcode in _FENCES:
+        return _FENCES[opcode]
+    access = classify(instruction)
+    if access is not None and access.kind in _OF_ACCESS:
+        return _OF_ACCESS[access.kind]
+    if opcode.startswith(_WAITS):
+        return Group.WAIT
+    if opcode == "s_barrier":
+        return Group.BARRIER
+    if opcode in _ENDS:
+        return Group.BRANCH
+    group = _OF_UNIT.get(unit_of(instruction))
+    if group is None or (group is Group.SCALAR and not opcode.startswith("s_")):
+        raise UnsupportedInstructionError(f"opcode {opcode!r} belongs to no known group of instructions")
+    return group
