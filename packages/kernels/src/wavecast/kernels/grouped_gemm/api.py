@@ -89,7 +89,7 @@ def _rows(
             return grouped_rows_reference(a, b, offs, a_inverse, b_inverse, out_dtype)
         out = torch.empty((m, n), dtype=out_dtype, device=a.device)
         if out.numel():
-            plan = plan_gemm(-(-m // groups), n, groups, element_bytes=a.element_size(), arch=way.arch)
+            plan = plan_gemm(m, n, k, groups, jagged=True, element_bytes=a.element_size(), arch=way.arch)
             with launch_device(a):
                 launch_grouped_rows(a, b, offs, a_inverse, b_inverse, out, plan)
     return out
@@ -117,7 +117,7 @@ def _sum(
             return grouped_sum_reference(a, b, offs, a_inverse, b_inverse, out_dtype)
         out = torch.empty((groups, p, q), dtype=out_dtype, device=a.device)
         if out.numel():
-            plan = plan_gemm(p, q, groups, element_bytes=a.element_size(), arch=way.arch)
+            plan = plan_gemm(p, q, -(-t // groups), groups, element_bytes=a.element_size(), arch=way.arch)
             with launch_device(a):
                 launch_grouped_sum(a, b, offs, a_inverse, b_inverse, out, plan)
     return out

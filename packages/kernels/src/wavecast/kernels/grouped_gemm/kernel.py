@@ -10,7 +10,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wavecast.kernels.grouped_gemm.tiles import first_tile, store_tile, sum_of_products, tile_position
+from wavecast.kernels.grouped_gemm.tiles import (
+    column_scales,
+    first_tile,
+    row_scales,
+    store_tile,
+    sum_of_products,
+    tile_position,
+)
 
 
 @triton.jit
@@ -59,8 +66,8 @@ def grouped_rows_kernel(
                 rows * (a_units * UNIT), columns * (b_units * UNIT), 0, k, UNIT, False, CUT, BLOCK_K, IMPRECISE,
             )  # fmt: skip
             if SCALED:
-                acc *= tl.load(a_inverse_ptr + row + rows)[:, None]
-                acc *= tl.load(b_inverse_ptr + group.to(tl.int64) * n + column + columns)[None, :]
+                acc *= row_scales(a_inverse_ptr + row, BLOCK_M, rows_left)
+                acc *= column_scales(b_inverse_ptr + group.to(tl.int64) * n + column, BLOCK_N, columns_left)
             store_tile(out_ptr + row.to(tl.int64) * n + column, acc, n_units, N_UNIT, rows_left, columns_left, ON_GFX)
             tile += tl.num_programs(0)
         tile -= here
@@ -97,7 +104,7 @@ def grouped_sum_kernel(
             rows * (a_units * UNIT), columns * (b_units * UNIT), start, end, UNIT, True, True, BLOCK_K, IMPRECISE,
         )  # fmt: skip
         if SCALED:
-            acc *= tl.load(a_inverse_ptr + group.to(tl.int64) * p + row + rows)[:, None]
-            acc *= tl.load(b_inverse_ptr + group.to(tl.int64) * q + column + columns)[None, :]
+            acc *= row_scales(a_inverse_ptr + group.to(tl.int64) * p + row, BLOCK_M, p - row)
+            acc *= column_scales(b_inverse_ptr + group.to(tl.int64) * q + column, BLOCK_N, q - column)
         out = out_ptr + (group.to(tl.int64) * p + row) * q + column
         store_tile(out, acc, q_units, N_UNIT, p - row, q - column, ON_GFX)

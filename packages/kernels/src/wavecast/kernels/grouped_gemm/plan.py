@@ -1,12 +1,19 @@
-"""Tiles of the GEMMs: a pure function of shape, dtype and architecture."""
+"""Tiles of the GEMMs: a pure function of shape, dtype and architecture.
+
+The candidates were ranked by predicted time on the shapes of DeepSeek-V3 and Llama 4 (gfx942, gfx950) and by measured
+time (sm_90), and by what the assembly says: no tile of this page spills in its loop.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 WIDEST_UNIT = 16
 """Largest unit that sizes and strides are counted in: 16 bytes of FP8, the widest load of a lane."""
+
+BLOCK_K_BYTES = 128
+"""Summed bytes a step: a whole cache line of every row and column."""
 
 COMPUTE_UNITS = {"gfx942": 304, "gfx950": 256, "sm_90": 132}
 """Compute units (SMs) that persistent programs are dealt to: MI300X and MI325X, MI355X, H100 and H200. A device with
@@ -16,7 +23,56 @@ OTHER_COMPUTE_UNITS = 128
 """For architectures not listed."""
 
 XCDS = 8
-"""Dies that workgroups are dealt to in turn on gfx942 and gfx950; elsewhere 1."""
+"""Dies that workgroups are dealt to in turn on gfx942 and gfx950. Another number changes the order of tiles only."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One candidate.
+
+    Attributes:
+        m, n: rows and columns.
+        num_warps: waves that share the tile.
+        per_unit: programs that a compute unit holds at a time.
+        nonkdim: side of the matrix instruction on AMD, 16 or 32; 0 elsewhere.
+        num_stages: Triton's pipeline stages.
+        rate: operations a second within the loop over the sum, relative to the best candidate.
+        between: what a program loses from one tile to the next, as a length of the sum. A second program on the unit
+            works meanwhile.
+    """
+
+    m: int
+    n: int
+    num_warps: int
+    per_unit: int
+    nonkdim: int
+    num_stages: int
+    rate: float
+    between: int
+
+
+# On gfx, 8 waves with two on a SIMD take turns at loads and matrix instructions (Triton's "ping-pong"); 4 waves leave
+# that to a second workgroup. A sum of 256 x 256 has half of a lane's registers on gfx942, and spills there.
+_GFX942 = (
+    Tile(256, 128, 8, per_unit=1, nonkdim=16, num_stages=2, rate=1.0, between=160),
+    Tile(128, 128, 4, per_unit=2, nonkdim=16, num_stages=2, rate=0.9, between=0),
+    Tile(64, 128, 4, per_unit=2, nonkdim=16, num_stages=2, rate=0.6, between=0),
+)
+_GFX950 = (
+    Tile(256, 256, 8, per_unit=1, nonkdim=32, num_stages=2, rate=1.0, between=160),
+    *(replace(tile, rate=tile.rate * 0.9) for tile in _GFX942),
+)
+# FP8 products are promoted to an fp32 sum step by step, which doubles the registers of the sum.
+_SM_FP8 = (
+    Tile(256, 128, 8, per_unit=1, nonkdim=0, num_stages=3, rate=1.0, between=480),
+    Tile(128, 128, 8, per_unit=1, nonkdim=0, num_stages=4, rate=0.94, between=480),
+    Tile(64, 128, 4, per_unit=2, nonkdim=0, num_stages=4, rate=0.6, between=240),
+)
+_SM_16_BIT = (
+    Tile(128, 256, 8, per_unit=1, nonkdim=0, num_stages=3, rate=1.0, between=480),
+    Tile(128, 128, 8, per_unit=1, nonkdim=0, num_stages=4, rate=0.92, between=480),
+    Tile(64, 128, 4, per_unit=2, nonkdim=0, num_stages=4, rate=0.6, between=240),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +114,62 @@ class GemmPlan:
         return {**blocks, "ON_GFX": self.on_gfx, "BAND": self.band, "XCDS": self.xcds, **launch}
 
 
-def plan_gemm(rows: int, columns: int, outputs: int, *, element_bytes: int, arch: str | None) -> GemmPlan:
-    """Plan for ``outputs`` matrices of (rows, columns), ``rows`` on average.
+def candidates(arch: str | None, element_bytes: int) -> tuple[Tile, ...]:
+    """The tiles that a plan chooses from; None counts as gfx942."""
+    if arch is not None and arch.startswith("sm_"):
+        return _SM_FP8 if element_bytes == 1 else _SM_16_BIT
+    # Without FP8's wide matrix instruction, 256 x 256 spills on gfx950 too.
+    return _GFX950 if arch == "gfx950" and element_bytes == 1 else _GFX942
+
+
+def plan_gemm(
+    rows: int, columns: int, length: int, groups: int = 1, *, jagged: bool = False, element_bytes: int, arch: str | None
+) -> GemmPlan:
+    """The candidate that is through first, if all tiles of a kind take equally long.
 
     Args:
-        rows: rows of one output; of groups of rows, the mean group's.
-        columns: columns of one output.
-        outputs: number of groups; 1 for a dense GEMM.
+        rows: rows of each output; of jagged groups, those of all together.
+        columns: columns of an output.
+        length: products that one value sums, on average.
+        groups: number of outputs, or of groups of rows.
+        jagged: whether the groups share ``rows`` in parts that the host does not know. Each is taken to be the
+            mean, and to cut a tile in half at its end.
         element_bytes: of an operand's element, 1 or 2.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None for the interpreter.
     """
-    on_gfx = arch is not None and arch.startswith("gfx")
-    block = 128 if rows > 64 else 64
+    on_gfx = arch is None or not arch.startswith("sm_")
+    units = COMPUTE_UNITS.get(arch or "gfx942", OTHER_COMPUTE_UNITS)
+
+    def estimate(tile: Tile) -> tuple[float, float]:
+        """Output tiles, and the time of the rounds of all programs that they take."""
+        down = max(rows / groups / tile.m + 0.5, 1.0) if jagged else -(-rows // tile.m)
+        tiles = groups * down * -(-columns // tile.n)
+        slots = units * tile.per_unit
+        return tiles, -(-tiles // slots) * slots * tile.m * tile.n * (length / tile.rate + tile.between)
+
+    tile = min(candidates(arch, element_bytes), key=lambda tile: estimate(tile)[1])
     xcds = XCDS if on_gfx else 1
-    units = COMPUTE_UNITS.get(arch or "", OTHER_COMPUTE_UNITS)
-    tiles = outputs * -(-max(rows, 1) // block) * -(-max(columns, 1) // 128)
-    programs = -(-min(units, max(tiles, 1)) // xcds) * xcds
+    most_tiles = (-(-rows // tile.m) + groups if jagged else groups * -(-rows // tile.m)) * -(-columns // tile.n)
+    slots = units * tile.per_unit
+    programs = -(-min(slots, max(most_tiles, 1)) // xcds) * xcds
+    # kpack 2: two instructions' values of a lane are neighbours in LDS, 16 bytes of FP8. A block_k of one instruction
+    # would then come out wrong (Triton 3.7); these have at least two.
+    options = {"matrix_instr_nonkdim": tile.nonkdim, "kpack": 2 if arch == "gfx942" else 1} if arch and on_gfx else {}
+    what = f"groups of {rows / groups:.0f} rows on average" if jagged else f"outputs of {rows} rows"
     return GemmPlan(
-        block_m=block,
-        block_n=128,
-        block_k=128 // element_bytes,
-        num_warps=4,
-        num_stages=2 if on_gfx else 3,
-        band=8,
-        on_gfx=on_gfx,
+        block_m=tile.m,
+        block_n=tile.n,
+        block_k=BLOCK_K_BYTES // element_bytes,
+        num_warps=tile.num_warps,
+        num_stages=tile.num_stages,
+        band=2 if on_gfx else 8,
+        on_gfx=bool(arch) and on_gfx,
         xcds=xcds,
         lanes=64 if on_gfx else 32,
         programs=programs,
-        backend_options=(("matrix_instr_nonkdim", 16), ("kpack", 2 if arch == "gfx942" else 1)) if on_gfx else (),
-        reason=f"tiles of {block} x 128",
+        backend_options=tuple(options.items()),
+        reason=f"{what} and {columns} columns are about {estimate(tile)[0]:.0f} tiles of {tile.m} x {tile.n} for "
+        f"{slots} programs at a time, the least time of the candidates",
     )
 
 

@@ -91,14 +91,33 @@ def sum_of_products(
 
 
 @triton.jit
+def row_scales(inverse_ptr, rows: tl.constexpr, rows_left):
+    """Inverse scales of a tile's rows, to multiply its sum with; loaded with a mask, so that loads stay wide."""
+    row = tl.arange(0, rows)
+    return tl.load(inverse_ptr + row, mask=row < rows_left, other=0.0)[:, None]
+
+
+@triton.jit
+def column_scales(inverse_ptr, columns: tl.constexpr, columns_left):
+    """`row_scales` for columns."""
+    column = tl.arange(0, columns)
+    return tl.load(inverse_ptr + column, mask=column < columns_left, other=0.0)[None, :]
+
+
+@triton.jit
 def store_tile(out_ptr, acc, row_stride, UNIT: tl.constexpr, rows_left, columns_left, ON_GFX: tl.constexpr):
     """Store the part of a tile that exists, in the element type of out_ptr, its top left corner.
+
+    In the matrix unit's layout a lane has 4 neighbours of a row and its wave few lanes along one: 8-byte stores that
+    fill no line. The third axis keeps the compiler from storing like this; it exchanges the values through LDS, in
+    pieces that fit the operands' room there, and stores 16 bytes a lane, whole lines.
 
     Offsets are made here: kept from tile to tile, as the compiler would, they would take registers beside the sum.
     """
     row_stride = issued_here_scalar(row_stride, ON_GFX) * UNIT
-    rows = tl.arange(0, acc.shape[0])
-    columns = tl.arange(0, acc.shape[1])
-    mask = (rows < rows_left)[:, None] & (columns < columns_left)[None, :]
-    offsets = rows[:, None] * row_stride + columns[None, :]
-    tl.store(out_ptr + offsets, acc.to(out_ptr.dtype.element_ty), mask=mask)
+    VECTOR: tl.constexpr = 8
+    vectors: tl.constexpr = acc.shape[1] // VECTOR
+    rows = tl.arange(0, acc.shape[0])[:, None, None]
+    columns = (tl.arange(0, vectors) * VECTOR)[None, :, None] + tl.arange(0, VECTOR)[None, None, :]
+    values = tl.reshape(acc.to(out_ptr.dtype.element_ty), (acc.shape[0], vectors, VECTOR))
+    tl.store(out_ptr + rows * row_stride + columns, values, mask=(rows < rows_left) & (columns < columns_left))

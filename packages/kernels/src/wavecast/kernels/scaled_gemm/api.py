@@ -62,7 +62,7 @@ def scaled_gemm(
             return scaled_gemm_reference(a, b, a_inverse, b_inverse, out_dtype)
         out = torch.empty((m, n), dtype=out_dtype, device=a.device)
         if out.numel():
-            plan = plan_gemm(m, n, 1, element_bytes=a.element_size(), arch=way.arch)
+            plan = plan_gemm(m, n, k, element_bytes=a.element_size(), arch=way.arch)
             with launch_device(a):
                 launch_scaled(a, b, a_inverse, b_inverse, out, plan)
     return out

@@ -5,7 +5,14 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wavecast.kernels.grouped_gemm.tiles import first_tile, store_tile, sum_of_products, tile_position
+from wavecast.kernels.grouped_gemm.tiles import (
+    column_scales,
+    first_tile,
+    row_scales,
+    store_tile,
+    sum_of_products,
+    tile_position,
+)
 
 
 @triton.jit(do_not_specialize=["m", "n_units", "k_units", "a_units", "b_units"])
@@ -31,11 +38,11 @@ def scaled_gemm_kernel(
             rows * (a_units * UNIT), columns * (b_units * UNIT), 0, k, UNIT, False, CUT, BLOCK_K, IMPRECISE,
         )  # fmt: skip
         if A_ROWS:
-            acc *= tl.load(a_inverse_ptr + row + rows)[:, None]
+            acc *= row_scales(a_inverse_ptr + row, BLOCK_M, m - row)
         else:
             acc *= tl.load(a_inverse_ptr)
         if B_COLUMNS:
-            acc *= tl.load(b_inverse_ptr + column + columns)[None, :]
+            acc *= column_scales(b_inverse_ptr + column, BLOCK_N, n - column)
         else:
             acc *= tl.load(b_inverse_ptr)
         store_tile(out_ptr + row.to(tl.int64) * n + column, acc, n_units, N_UNIT, m - row, n - column, ON_GFX)
