@@ -10,11 +10,14 @@ is reported as not available. Times are medians with a cold cache, contestants t
 from __future__ import annotations
 
 import argparse
+import faulthandler
 import json
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,8 +111,37 @@ def compare(measured: Measured, *, share: float, ratios: dict[str, float]) -> No
             measured.targets.append(Target(f"{name} / ours", wanted, entry.slower))
 
 
-def measure(case: Any, place: Any, clock: Any, *, seconds: float) -> Measured:
-    """Check and time one case."""
+def warm_up(cases: Sequence[Any], place: Any) -> None:
+    """Call every contestant once: what it compiles is kept in caches on disk, where whoever measures finds it."""
+    from gpu_practice import forget_compiled
+
+    for case in cases:
+        forget_compiled()
+        with suppress(Exception):  # whoever fails here will fail again where it is reported
+            for call in case.prepare(place).contestants.values():
+                with suppress(Exception):
+                    call()
+
+
+def start_workers(count: int, arguments: Sequence[str], *, seconds: float) -> None:
+    """Run ``warm_up`` in several processes at once, and end those that take too long."""
+    command = [sys.executable, __file__, *arguments]
+    workers = [
+        subprocess.Popen(
+            [*command, "--worker", f"{number}/{count}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for number in range(count)
+    ]
+    end = time.perf_counter() + seconds
+    for worker in workers:
+        try:
+            worker.wait(timeout=max(0.1, end - time.perf_counter()))
+        except subprocess.TimeoutExpired:
+            worker.kill()
+
+
+def measure(case: Any, place: Any, clock: Any, *, seconds: float, watchdog: float = 40) -> Measured:
+    """Check and time one case; a step that takes longer than ``watchdog`` seconds ends the process: a GPU can hang."""
     import torch
     from gpu_cases import COPY
     from gpu_practice import forget_compiled
@@ -118,9 +150,11 @@ def measure(case: Any, place: Any, clock: Any, *, seconds: float) -> Measured:
 
     measured = Measured(case.group, case.operator, case.shape, case.groups, case.minimum_bytes, case.flop)
     forget_compiled()
+    faulthandler.dump_traceback_later(watchdog, exit=True)
     ready = case.prepare(place)
     able: dict[str, Any] = {}
     for name, call in ready.contestants.items():
+        faulthandler.dump_traceback_later(watchdog, exit=True)
         try:
             result = poisoned(call) if ready.poison else call()
             verdict = ready.check(result, ready.wanted)
@@ -136,7 +170,9 @@ def measure(case: Any, place: Any, clock: Any, *, seconds: float) -> Measured:
         if verdict.right:
             able[name] = call
     ready.wanted.clear()
+    faulthandler.dump_traceback_later(watchdog, exit=True)
     if not able:
+        faulthandler.cancel_dump_traceback_later()
         compare(measured, share=case.share, ratios=case.targets)
         return measured
     if case.copied:
@@ -145,6 +181,7 @@ def measure(case: Any, place: Any, clock: Any, *, seconds: float) -> Measured:
         target.copy_(source)
         able[COPY] = lambda: target.copy_(source)
     samples = interleaved(clock, able, seconds=seconds, fewest=3 if place.small else 20)
+    faulthandler.cancel_dump_traceback_later()
     if case.copied:
         measured.copy_gbs = 4 * case.copied / samples[COPY].median_us / 1e3
     measured.rounds = min(len(item.device_us) for item in samples.values())
@@ -210,6 +247,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--torchao", type=Path, metavar="DIR", help="a checkout of torchao, whose kernels take part")
     parser.add_argument("--seconds", type=float, default=100, help="stop to begin cases after so long (default 100)")
     parser.add_argument("--first", action="store_true", help="only the first shape of every operator")
+    parser.add_argument("--warm-up", type=int, default=0, metavar="N", help="let N processes compile everything first")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)  # "2/8": what the third of eight such processes does
+    parser.add_argument(
+        "--watchdog", type=float, default=40, help="end the script if a step takes so long (default 40)"
+    )
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--try-out", action="store_true", help="tiny sizes, without a GPU if there is none")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and stop")
@@ -241,10 +283,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     place = place_of(
         "cuda" if gpu else "cpu", small=given.try_out, torchao=given.torchao, compile_natural=not given.no_compile
     )
+    if given.worker:
+        number, count = map(int, given.worker.split("/"))
+        warm_up(cases[number::count], place)
+        return 0
+    begun = time.perf_counter()
+    if given.warm_up:
+        start_workers(given.warm_up, sys.argv[1:] if arguments is None else arguments, seconds=given.seconds / 2)
+        print(f"compiled in {time.perf_counter() - begun:.0f} s", flush=True)
     where = machine()
     print(" ".join(f"{key}={value}" for key, value in where.items() if value), flush=True)
     clock = GpuClock() if gpu else HostClock()
-    begun = time.perf_counter()
     found: list[Measured] = []
     for number, case in enumerate(cases):
         left = given.seconds - (time.perf_counter() - begun)
@@ -252,7 +301,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"not reached in {given.seconds:g} s: " + "; ".join(case.name for case in cases[number:]))
             break
         try:
-            found.append(measure(case, place, clock, seconds=min(1.0, left / 4)))
+            found.append(measure(case, place, clock, seconds=min(1.0, left / 4), watchdog=given.watchdog))
         except Exception as error:  # the other cases are still worth their time
             print(f"{case.name}\n  cannot be prepared: {type(error).__name__}: {_first_line(error)}", flush=True)
             continue
