@@ -24,7 +24,7 @@ def fused(arch: str, m: int, k: int, *, dtype: str = "bf16") -> Facts:
     fn = rowwise_resident_kernel if plan.resident else rowwise_streaming_kernel
     names = {"x_ptr": f"*{dtype}", "values_ptr": FP8[arch], "scale_ptr": "*fp32", "inverse_ptr": "*fp32"}
     sizes = {"m": "i32", "k": "i32", "x_row_stride": "i32"} if plan.resident else {"k": "i32", "x_row_stride": "i32"}
-    blocks = {"BLOCK_M": plan.block_m} if plan.resident else {}
+    blocks = {"BLOCK_M": plan.block_m, "PIECES": plan.pieces} if plan.resident else {}
     return compile_facts(
         fn,
         arch=arch,

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import mmap
 from collections.abc import Callable
 
 import pytest
 import torch
-from quantizers import assert_same_results, check_launch, put_specials, skewed_values
+from quantizers import assert_same_results, check_launch, far_apart_rows, put_specials, skewed_values
 
 from wavecast.kernels.device import native_format
 from wavecast.kernels.formats import E4M3FNUZ, FORMATS, Fp8Format
+from wavecast.kernels.quantizer import Conversion, Quantized
 from wavecast.kernels.rowwise import VARIANTS
-from wavecast.kernels.rowwise.api import launch_fused
+from wavecast.kernels.rowwise.api import launch_fused, launch_planned
 from wavecast.kernels.rowwise.baseline import launch_separate_kernels
+from wavecast.kernels.rowwise.plan import plan_rowwise
 from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
 
 pytestmark = pytest.mark.execute
@@ -40,6 +41,18 @@ def test_equal_to_the_reference_between_canaries(
     check_launch(launch, quantize_rowwise_reference, x, fmt=fmt, power_of_two=power_of_two, arch=virtual_arch)
 
 
+@pytest.mark.parametrize("k", [5120, 1800])
+def test_rows_in_several_pieces(virtual_arch: str, k: int) -> None:
+    """What is launched on NVIDIA, whose waves have half the lanes: any number of pieces, the last one cut."""
+
+    def launch_pieces(x: torch.Tensor, out: Quantized, conversion: Conversion) -> None:
+        launch_planned(x, out, conversion, plan_rowwise(*x.shape, dtype=x.dtype, arch="sm_90"))
+
+    x = put_specials(skewed_values(3, k))
+    fmt = native_format(virtual_arch)
+    check_launch(launch_pieces, quantize_rowwise_reference, x, fmt=fmt, power_of_two=False, arch=virtual_arch)
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32], ids=str)
 def test_other_inputs_and_padded_rows(virtual_arch: str, variant: str, dtype: torch.dtype) -> None:
@@ -63,13 +76,9 @@ def test_every_bf16_value(virtual_arch: str, fmt: Fp8Format) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_rows_beyond_32_bit_offsets(virtual_arch: str, variant: str) -> None:
+def test_d7_rows_beyond_32_bit_offsets(virtual_arch: str, variant: str) -> None:
     """The third row starts 2^31 values behind the first, in memory of which only these rows are ever touched."""
-    k, stride = 48, 1 << 30
-    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    memory = mmap.mmap(-1, 2 * (2 * stride + k), flags=flags)
-    x = torch.frombuffer(memory, dtype=torch.bfloat16).as_strided((3, k), (stride, 1))
-    x.copy_(skewed_values(3, k))
+    x = far_apart_rows(skewed_values(3, 48))
     wanted = quantize_rowwise_reference(x, native_format(virtual_arch), power_of_two=False)
     assert_same_results(variant, VARIANTS[variant](x), wanted)
 

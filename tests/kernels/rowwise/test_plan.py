@@ -17,9 +17,17 @@ def test_every_row_is_covered_once(m: int, k: int, arch: str | None) -> None:
     assert (plan.programs - 1) * plan.block_m < m <= plan.programs * plan.block_m
     assert plan.block_k == next_power_of_two(plan.block_k)
     lanes = plan.num_warps * (32 if arch == "sm_90" else 64)
-    assert plan.block_m * plan.block_k <= lanes * RESIDENT_VGPRS
+    assert plan.block_m * plan.pieces * plan.block_k <= lanes * RESIDENT_VGPRS
+    assert plan.pieces == 1 or arch == "sm_90"
     if plan.resident:
-        assert plan.block_k >= k
+        assert plan.pieces * plan.block_k >= k
+
+
+@pytest.mark.parametrize(("k", "pieces", "warps"), [(2048, 4, 4), (5120, 5, 4), (7168, 7, 4), (16384, 8, 8)])
+def test_nvidia_executes_no_more_than_the_row(k: int, pieces: int, warps: int) -> None:
+    plan = plan_rowwise(32768, k, dtype=torch.bfloat16, arch="sm_90")
+    assert (plan.pieces, plan.num_warps) == (pieces, warps)
+    assert plan.pieces * plan.block_k == k
 
 
 def test_a_row_is_read_once_up_to_the_stated_length() -> None:

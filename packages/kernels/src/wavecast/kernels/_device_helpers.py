@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from triton.language.target_info import is_cuda
 
+from wavecast.kernels.formats import FORMATS
+
 
 @triton.jit
 def finite_abs(x):
@@ -59,6 +61,22 @@ def scale_and_saturate(x, scale, FP8_MAX: tl.constexpr):
     else:
         y = tl.where(y == y, tl.minimum(tl.maximum(y, -FP8_MAX), FP8_MAX), y)
     return y
+
+
+@triton.constexpr_function
+def cast_saturates(FP8_MAX, dtype):
+    """Whether the cast to dtype itself clamps to +-FP8_MAX and keeps NaN, as CUDA's conversion instructions do."""
+    return is_cuda() and any(fmt.triton_dtype == dtype and fmt.max == FP8_MAX for fmt in FORMATS)
+
+
+@triton.jit
+def quantize(x, scale, FP8_MAX: tl.constexpr, dtype: tl.constexpr):
+    """cast(clamp(x * scale)), with the clamp left to the cast where that does it."""
+    if cast_saturates(FP8_MAX, dtype):
+        y = x.to(tl.float32) * scale
+    else:
+        y = scale_and_saturate(x, scale, FP8_MAX)
+    return y.to(dtype)
 
 
 @triton.jit

@@ -30,7 +30,7 @@ from wavecast.kernels._device_helpers import (
     larger,
     magnitude_key,
     magnitude_of_key,
-    scale_and_saturate,
+    quantize,
     scale_from_amax,
     zero_key,
 )
@@ -98,7 +98,7 @@ def _store(
     whole = (chunks >= start) & (chunks + CHUNK <= end)
     offsets = columns * column_stride + (first + within)
     for pair in tl.static_range(LANE_COLS // 2):
-        q = scale_and_saturate(issued_here(inputs[pair], ON_GFX), scales[pair], FP8_MAX).to(out_ptr.dtype.element_ty)
+        q = quantize(issued_here(inputs[pair], ON_GFX), scales[pair], FP8_MAX, out_ptr.dtype.element_ty)
         q = tl.permute(tl.reshape(q, (CHUNK, WAVES, ROW_LANES, COL_LANES, 2)), (4, 1, 3, 2, 0))
         q = tl.reshape(q, (2 * WAVES * COL_LANES, STORED_ROWS))
         tl.store(out_ptr + 2 * pair * column_stride + offsets, q, mask=whole & (columns + 2 * pair < columns_left))
@@ -114,7 +114,7 @@ def _store_cut_chunk(
     columns = tl.arange(0, COLS)[None, :]
     mask = inside(rows, start, end) & (columns < columns_left)
     x = tl.load(x_ptr + rows * row_stride + columns, mask=mask, other=0.0)
-    q = scale_and_saturate(x, scale[None, :], FP8_MAX).to(out_ptr.dtype.element_ty)
+    q = quantize(x, scale[None, :], FP8_MAX, out_ptr.dtype.element_ty)
     tl.store(out_ptr + columns * column_stride + rows, q, mask=mask)
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from wavecast.kernels.checks import check_fits_int32, check_row_major, check_tensor
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
 from wavecast.kernels.rowwise.kernel import rowwise_resident_kernel, rowwise_streaming_kernel
-from wavecast.kernels.rowwise.plan import LONGEST_BLOCK, plan_rowwise
+from wavecast.kernels.rowwise.plan import LONGEST_BLOCK, RowwisePlan, plan_rowwise
 from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
 
 
@@ -42,11 +44,18 @@ def launch_fused(x: torch.Tensor, out: Quantized, conversion: Conversion) -> Non
         conversion: see `Conversion`.
     """
     m, k = x.shape
-    plan = plan_rowwise(m, k, dtype=x.dtype, arch=conversion.arch)
-    blocks = {"BLOCK_K": plan.block_k, "VECTOR": plan.vector, "num_warps": plan.num_warps}
-    constants = conversion.scale_constants | blocks
+    launch_planned(x, out, conversion, plan_rowwise(m, k, dtype=x.dtype, arch=conversion.arch))
+
+
+def launch_planned(x: torch.Tensor, out: Quantized, conversion: Conversion, plan: RowwisePlan) -> None:
+    """Launch the kernel that ``plan`` says; the other arguments as in `launch_fused`."""
+    m, k = x.shape
+    constants: dict[str, Any] = conversion.scale_constants | {
+        "BLOCK_K": plan.block_k, "VECTOR": plan.vector, "num_warps": plan.num_warps
+    }  # fmt: skip
     if plan.resident:
-        rowwise_resident_kernel[(plan.programs,)](x, *out, m, k, x.stride(0), BLOCK_M=plan.block_m, **constants)
+        rows = {"BLOCK_M": plan.block_m, "PIECES": plan.pieces}
+        rowwise_resident_kernel[(plan.programs,)](x, *out, m, k, x.stride(0), **rows, **constants)
     else:
         rowwise_streaming_kernel[(plan.programs,)](x, *out, k, x.stride(0), **constants)
 

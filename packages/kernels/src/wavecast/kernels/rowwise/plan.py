@@ -38,7 +38,8 @@ class RowwisePlan:
     Attributes:
         resident: the whole row stays in registers, and memory is read once; otherwise twice.
         block_m: rows a program.
-        block_k: values of a row a step; all of them if ``resident``.
+        block_k: values of a row a step.
+        pieces: steps of ``block_k`` values that hold the row if ``resident``; 1 otherwise.
         vector: neighbouring values that a lane loads at once.
         num_warps: waves a program.
         programs: size of the (one-dimensional) grid.
@@ -47,6 +48,7 @@ class RowwisePlan:
     resident: bool
     block_m: int
     block_k: int
+    pieces: int
     vector: int
     num_warps: int
     programs: int
@@ -65,9 +67,14 @@ def next_power_of_two(value: int) -> int:
 def plan_rowwise(m: int, k: int, *, dtype: torch.dtype, arch: str | None) -> RowwisePlan:
     """Plan for an (m, k) input.
 
-    A row is padded to a power of two and given to as many waves as leave each lane `LANE_VALUES` values, with
-    16-byte loads and stores of as many values; very long rows give a lane more. Rows shorter than a workgroup of
-    four waves are bundled, unless that would leave CUs without a program.
+    A row is given to as many waves as leave each lane `LANE_VALUES` values, with 16-byte loads and stores of as many
+    values; very long rows give a lane more. Rows shorter than a workgroup of four waves are bundled, unless that would
+    leave CUs without a program.
+
+    On AMD a row is padded to a power of two: the lanes behind its end cost no memory access, and bandwidth is the
+    limit. On NVIDIA instructions are close to being one: of a row of 5,120 values, a block of 8,192 reaches half the
+    bandwidth that pieces of 1,024 do. There a row is as many pieces, one vector a lane each, as it fills, and rows that
+    need more than four waves give each lane up to `RESIDENT_VGPRS` values before they take more waves.
 
     Args:
         m, k: rows and columns.
@@ -77,24 +84,32 @@ def plan_rowwise(m: int, k: int, *, dtype: torch.dtype, arch: str | None) -> Row
     lanes = wave_lanes(arch)
     vector = VECTOR_BYTES // dtype.itemsize
     longest = MAX_WAVES * lanes * RESIDENT_VGPRS
-    block_k = max(next_power_of_two(k), NARROWEST_ROW)
-    if block_k > longest:
+    padded = max(next_power_of_two(k), NARROWEST_ROW)
+    if padded > longest:
         return RowwisePlan(
             resident=False,
             block_m=1,
             block_k=MAX_WAVES * lanes * LANE_VALUES,
+            pieces=1,
             vector=vector,
             num_warps=MAX_WAVES,
             programs=m,
         )
-    block_m = max(4 * lanes * LANE_VALUES // block_k, 1)
+    block_m = max(4 * lanes * LANE_VALUES // padded, 1)
     while block_m > 1 and -(-m // block_m) < FILL_PROGRAMS:
         block_m //= 2
+    num_warps = min(max(block_m * padded // (lanes * LANE_VALUES), 1), MAX_WAVES)
+    block_k = padded
+    if lanes == 32:
+        if num_warps > 4:
+            num_warps = max(padded // (lanes * RESIDENT_VGPRS), 4)
+        block_k = min(num_warps * lanes * vector // block_m, padded)
     return RowwisePlan(
         resident=True,
         block_m=block_m,
         block_k=block_k,
+        pieces=max(-(-k // block_k), 1),
         vector=vector,
-        num_warps=min(max(block_m * block_k // (lanes * LANE_VALUES), 1), MAX_WAVES),
+        num_warps=num_warps,
         programs=-(-m // block_m),
     )

@@ -17,7 +17,7 @@ from wavecast.kernels._device_helpers import (
     larger,
     magnitude_key,
     magnitude_of_key,
-    scale_and_saturate,
+    quantize,
     scale_from_amax,
     zero_key,
 )
@@ -52,7 +52,7 @@ def _store(values_rows_ptr, x, scale, first, start, end, row_mask, FP8_MAX: tl.c
     """Quantize a block and store it, vectors that are not wholly inside [start, end) left out."""
     vectors, columns = _block_columns(first, x.shape[1] * x.shape[2], x.shape[2])
     whole = (vectors >= start) & (vectors + x.shape[2] <= end)
-    y = scale_and_saturate(x, scale[:, None, None], FP8_MAX).to(values_rows_ptr.dtype.element_ty)
+    y = quantize(x, scale[:, None, None], FP8_MAX, values_rows_ptr.dtype.element_ty)
     mask = row_mask[:, None, None] & whole[None, :, :]
     tl.store(values_rows_ptr[:, None, None] + columns[None, :, :], y, mask=mask)
 
@@ -64,7 +64,7 @@ def _store_cut_vector(x_rows_ptr, values_rows_ptr, scale, first, start, end, row
     columns = first + tl.arange(0, VECTOR)[None, :]
     mask = row_mask[:, None] & inside(columns, start, end)
     x = tl.load(x_rows_ptr[:, None] + columns, mask=mask, other=0.0)
-    y = scale_and_saturate(x, scale[:, None], FP8_MAX).to(values_rows_ptr.dtype.element_ty)
+    y = quantize(x, scale[:, None], FP8_MAX, values_rows_ptr.dtype.element_ty)
     tl.store(values_rows_ptr[:, None] + columns, y, mask=mask)
 
 

@@ -14,7 +14,7 @@ from wavecast.kernels._device_helpers import (
     inverse_of,
     magnitude_key,
     magnitude_of_key,
-    scale_and_saturate,
+    quantize,
     scale_from_amax,
     zero_key,
 )
@@ -63,7 +63,7 @@ def _store_transposed(
     columns = first // PACK + tl.arange(0, BLOCK_N // PACK)
     word = tl.zeros(tiles[0].shape, WORD)
     for j in tl.static_range(PACK):
-        code = scale_and_saturate(tiles[j], scale[None, :], FP8_MAX).to(FP8).to(tl.uint8, bitcast=True)
+        code = quantize(tiles[j], scale[None, :], FP8_MAX, FP8).to(tl.uint8, bitcast=True)
         word = word | (code.to(WORD) << (8 * j))
     mask = (columns < n // PACK)[:, None] & k_mask[None, :]
     tl.store(words_ptr + ks.to(tl.int64)[None, :] * (n // PACK) + columns[:, None], word, mask=mask)
