@@ -81,7 +81,7 @@ def scales(*shape: int, exact: bool, seed: int) -> torch.Tensor:
     generator = torch.Generator().manual_seed(seed)
     if exact:
         return torch.exp2(torch.randint(-3, 4, shape, generator=generator).float())
-    return torch.rand(*shape, generator=generator) * 0.01 + 0.001
+    return torch.rand(shape, generator=generator) * 0.01 + 0.001
 
 
 def fill_nan(part: torch.Tensor) -> None:

@@ -13,14 +13,16 @@ OPERAND_DTYPES = (*FP8_DTYPES, torch.bfloat16, torch.float16)
 OUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
-def check_operands(a: torch.Tensor, b: torch.Tensor, *, b_ndim: int) -> None:
+def check_operands(
+    a: torch.Tensor, b: torch.Tensor, *, b_ndim: int, dtypes: tuple[torch.dtype, ...] = OPERAND_DTYPES
+) -> None:
     """Check rank and dtype of both operands.
 
     Raises:
         ValueError: another rank or dtype, or two dtypes.
     """
-    check_tensor("a", a, ndim=2, dtypes=OPERAND_DTYPES)
-    check_tensor("b", b, ndim=b_ndim, dtypes=OPERAND_DTYPES)
+    check_tensor("a", a, ndim=2, dtypes=dtypes)
+    check_tensor("b", b, ndim=b_ndim, dtypes=dtypes)
     if a.dtype != b.dtype:
         raise ValueError(f"a is {_name(a.dtype)} but b is {_name(b.dtype)}; they must be equal; quantize both alike")
 

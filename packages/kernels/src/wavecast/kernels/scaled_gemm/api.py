@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from wavecast.kernels.checks import check_fits_int32, check_same_size, check_tensor
+from wavecast.kernels.checks import check_fits_int32, check_same_size
 from wavecast.kernels.device import launch_device
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.operands import (
@@ -47,8 +47,7 @@ def scaled_gemm(
     Raises:
         ValueError: wrong rank, dtype, layout, shape, device or FP8 format.
     """
-    check_operands(a, b, b_ndim=2)
-    check_tensor("a", a, ndim=2, dtypes=FP8_DTYPES)
+    check_operands(a, b, b_ndim=2, dtypes=FP8_DTYPES)
     (m, k), n = a.shape, b.shape[1]
     check_same_size("K of a", k, "K of b", b.shape[0])
     check_contiguous_sum("a", a, dim=1, other=0)

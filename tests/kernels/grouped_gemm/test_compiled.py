@@ -1,0 +1,135 @@
+"""Facts of the kernels as they are launched on DeepSeek-V3's shapes: instructions, widths, registers, LDS."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import pytest
+import torch
+
+from wavecast.kernels.device import native_format
+from wavecast.kernels.grouped_gemm import grouped_gemm
+from wavecast.kernels.grouped_gemm.plan import GemmPlan, plan_gemm
+
+pytestmark = pytest.mark.compile
+DEVICES = {"gfx942": "mi300x", "gfx950": "mi355x"}
+GROUPS, TOKENS, K, N = 32, 32768, 7168, 4096
+# Opcode to products of one instruction.
+MATRIX = {
+    "v_mfma_f32_16x16x32_fp8_fp8": 16 * 16 * 32,
+    "v_mfma_f32_32x32x64_f8f6f4": 32 * 32 * 64,
+    "v_mfma_f32_16x16x128_f8f6f4": 16 * 16 * 128,
+    "v_mfma_f32_16x16x16_bf16": 16 * 16 * 16,
+}
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One kernel: opcodes of all, and of its loop over whole blocks of the sum."""
+
+    opcodes: Counter[str]
+    loop: Counter[str]
+    spills: int
+    vgpr: int
+    lds_bytes: int
+
+    def widths(self, pattern: str, *, loop: bool) -> set[str]:
+        found = (re.fullmatch(pattern, opcode) for opcode in (self.loop if loop else self.opcodes))
+        return {match.group(1) for match in found if match}
+
+    def matrix_instructions(self) -> tuple[str, int]:
+        (found,) = ((opcode, n) for opcode, n in self.loop.items() if opcode.startswith("v_mfma"))
+        return found
+
+
+def opcodes(text: str) -> Counter[str]:
+    found = re.findall(r"^\s+([a-z]+_[a-z0-9_]+)", text, re.MULTILINE)
+    return Counter(re.sub(r"_(e32|e64|sdwa|dpp)$", "", opcode) for opcode in found)
+
+
+def compiled(arch: str, function: Callable[[], object]) -> Compiled:
+    """What a call launches, compiled and not executed."""
+    virtual = pytest.importorskip("wavecast.simulator.virtual")
+    with virtual.virtual_device(DEVICES[arch], simulate=lambda *_, **__: None) as device:
+        function()
+    (launch,) = device.launches
+    text = launch.code_object.assembly
+    blocks = [opcodes(block) for block in re.split(r"^(?=\.LBB)", text, flags=re.MULTILINE)]
+    # Blocks that are cut compare and select; the loop over whole ones is the shortest that loads and multiplies.
+    loops = [block for block in blocks if any(o.startswith("v_mfma") for o in block) and loads(block)]
+    stated = {key: int(re.search(rf"\.{key}:\s*(\d+)", text).group(1)) for key in ("vgpr_spill_count", "vgpr_count")}
+    return Compiled(
+        opcodes(text), min(loops, key=Counter.total), stated["vgpr_spill_count"], stated["vgpr_count"],
+        launch.code_object.lds_bytes,
+    )  # fmt: skip
+
+
+def loads(block: Counter[str]) -> int:
+    return sum(n for opcode, n in block.items() if re.fullmatch(r"(buffer|global)_load_.*", opcode))
+
+
+@cache
+def rows_form(arch: str, fp8: bool = True) -> tuple[Compiled, GemmPlan]:
+    dtype = native_format(arch).dtype if fp8 else torch.bfloat16
+    a, b = torch.empty(TOKENS, K, dtype=dtype), torch.empty(GROUPS, N, K, dtype=dtype).transpose(1, 2)
+    scales = (torch.empty(TOKENS), torch.empty(GROUPS, N)) if fp8 else (None, None)
+    plan = plan_gemm(TOKENS, N, K, GROUPS, jagged=True, element_bytes=a.element_size(), arch=arch)
+    return compiled(arch, lambda: grouped_gemm(a, b, torch.empty(GROUPS, dtype=torch.int32), *scales)), plan
+
+
+@cache
+def sum_form(arch: str) -> tuple[Compiled, GemmPlan]:
+    dtype = native_format(arch).dtype
+    a, b = torch.empty(N, TOKENS, dtype=dtype), torch.empty(K, TOKENS, dtype=dtype).t()
+    scales = torch.empty(GROUPS, N), torch.empty(GROUPS, K)
+    plan = plan_gemm(N, K, TOKENS // GROUPS, GROUPS, element_bytes=1, arch=arch)
+    return compiled(arch, lambda: grouped_gemm(a, b, torch.empty(GROUPS, dtype=torch.int32), *scales)), plan
+
+
+EVERY = pytest.mark.parametrize(
+    ("form", "arch"),
+    [(rows_form, "gfx942"), (rows_form, "gfx950"), (sum_form, "gfx942"), (sum_form, "gfx950")],
+    ids=["rows-gfx942", "rows-gfx950", "sum-gfx942", "sum-gfx950"],
+)
+
+
+@EVERY
+def test_the_loop_loads_16_bytes_a_lane_and_multiplies_in_fp8(form: Callable, arch: str) -> None:
+    """As many loads and matrix instructions as the tile needs, LDS in 16 bytes, no register spilled."""
+    kernel, plan = form(arch)
+    opcode, count = kernel.matrix_instructions()
+    waves = plan.num_warps
+    assert opcode.endswith("fp8_fp8" if arch == "gfx942" else "f8f6f4")
+    assert count * MATRIX[opcode] * waves == plan.block_m * plan.block_n * plan.block_k
+    assert kernel.widths(r"(?:buffer|global)_load_(\w+)", loop=True) == {"dwordx4"}
+    assert loads(kernel.loop) * waves * 64 * 16 == (plan.block_m + plan.block_n) * plan.block_k
+    assert kernel.widths(r"ds_(?:read|write)_(\w+)", loop=True) == {"b128"}
+    assert not kernel.widths(r"(scratch_.*)", loop=True)
+
+
+@EVERY
+def test_stores_take_16_bytes_a_lane(form: Callable, arch: str) -> None:
+    kernel, _ = form(arch)
+    assert kernel.widths(r"(?:buffer|global)_store_(\w+)", loop=False) == {"dwordx4"}
+
+
+@EVERY
+def test_registers_and_lds(form: Callable, arch: str) -> None:
+    """Two waves a SIMD, and two workgroups' LDS where the plan wants two. A sum of 256 x 256 takes half of all
+    registers: what gfx950 keeps from tile to tile there, and uses outside of the inner loop, is in memory."""
+    kernel, plan = form(arch)
+    assert kernel.vgpr <= 256
+    assert kernel.spills == 0 or plan.block_m * plan.block_n == 256 * 256
+    assert kernel.lds_bytes <= 65536 // (1 if plan.num_warps == 8 else 2)
+
+
+def test_bf16_takes_the_same_kernel() -> None:
+    kernel, plan = rows_form("gfx942", fp8=False)
+    opcode, count = kernel.matrix_instructions()
+    assert count * MATRIX[opcode] * plan.num_warps == plan.block_m * plan.block_n * plan.block_k
+    assert kernel.widths(r"(?:buffer|global)_load_(\w+)", loop=True) == {"dwordx4"}
+    assert kernel.spills == 0
