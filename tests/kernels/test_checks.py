@@ -8,6 +8,10 @@ import pytest
 import torch
 
 from wavecast.kernels import checks
+from wavecast.kernels.colwise_per_group import colwise_per_group
+from wavecast.kernels.formats import E4M3FN
+from wavecast.kernels.rowwise import quantize_rowwise
+from wavecast.kernels.rowwise_per_group import quantize_rowwise_per_group
 
 
 @pytest.mark.parametrize(
@@ -39,3 +43,30 @@ def test_what_is_accepted() -> None:
     checks.check_row_major("x", torch.zeros(0, 4))
     checks.check_offsets(torch.tensor([4], dtype=torch.int32))
     checks.check_fits_int32("rows", 2**31 - 1)
+
+
+def test_a_column_major_matrix_is_shown_the_operator_of_its_layout() -> None:
+    """Each of the three names the one whose values, transposed, it would have given."""
+    x, offs = torch.arange(12.0).reshape(4, 3).to(torch.bfloat16).t(), torch.tensor([1, 4], dtype=torch.int32)
+    one = torch.tensor([4], dtype=torch.int32)
+    with pytest.raises(
+        ValueError, match=r"column-major: without a copy, colwise_per_group\(x.t\(\), offs\) with the one"
+    ):
+        quantize_rowwise(x, format=E4M3FN)
+    with pytest.raises(ValueError, match=r"column-major: .* quantize_rowwise_per_group\(x.t\(\), offs\) has values.t"):
+        colwise_per_group(x, offs, format=E4M3FN)
+    with pytest.raises(ValueError, match=r"column-major: .* colwise_per_group\(x.t\(\), offs\) has values.t"):
+        quantize_rowwise_per_group(x, offs, format=E4M3FN)
+    copied = quantize_rowwise(x.contiguous(), format=E4M3FN)
+    as_it_is = colwise_per_group(x.t(), one, format=E4M3FN)
+    assert torch.equal(copied.values.view(torch.uint8), as_it_is.values.t().view(torch.uint8))
+    assert torch.equal(copied.scale, as_it_is.scale.t())
+    copied = quantize_rowwise_per_group(x.contiguous(), offs, format=E4M3FN)
+    as_it_is = colwise_per_group(x.t(), offs, format=E4M3FN)
+    assert torch.equal(copied.values.view(torch.uint8), as_it_is.values.t().view(torch.uint8))
+    assert torch.equal(copied.scale, as_it_is.scale)
+
+
+def test_rows_that_overlap_are_no_column_major_matrix() -> None:
+    with pytest.raises(ValueError, match=r"must not overlap; call .contiguous\(\)"):
+        quantize_rowwise(torch.zeros(9).as_strided((4, 3), (1, 1)), format=E4M3FN)

@@ -30,8 +30,13 @@ def check_tensor(name: str, tensor: torch.Tensor, *, ndim: int, dtypes: tuple[to
         raise ValueError(f"{name} is {given}; wanted is one of {_list(dtypes)}; convert it with .to()")
 
 
-def check_row_major(name: str, tensor: torch.Tensor) -> None:
+def check_row_major(name: str, tensor: torch.Tensor, *, column_major_way: str = "") -> None:
     """Check that the last dimension is contiguous (rows may be padded) and rows do not overlap.
+
+    Args:
+        name: of the argument.
+        tensor: the argument.
+        column_major_way: what a column-major matrix can be given to as it is, where another operator has that layout.
 
     Raises:
         ValueError: another layout.
@@ -39,9 +44,13 @@ def check_row_major(name: str, tensor: torch.Tensor) -> None:
     inner_ok = tensor.shape[-1] <= 1 or tensor.stride(-1) == 1
     outer_ok = tensor.ndim < 2 or tensor.shape[-2] <= 1 or tensor.stride(-2) >= tensor.shape[-1]
     if not (inner_ok and outer_ok):
+        column_major = tensor.ndim == 2 and tensor.stride(0) == 1 and tensor.stride(1) >= tensor.shape[0]
+        way = (
+            f"it is column-major: without a copy, {column_major_way}; or " if column_major and column_major_way else ""
+        )
         raise ValueError(
             f"{name} has strides {tensor.stride()} for shape {tuple(tensor.shape)}; rows must be contiguous and must "
-            "not overlap; call .contiguous()"
+            f"not overlap; {way}call .contiguous()"
         )
 
 

@@ -41,7 +41,7 @@ def check_colwise_arguments(x: torch.Tensor, offs: torch.Tensor) -> None:
         ValueError: see `colwise_per_group`.
     """
     check_tensor("x", x, ndim=2)
-    check_row_major("x", x)
+    check_row_major("x", x, column_major_way="quantize_rowwise_per_group(x.t(), offs) has values.t()")
     check_offsets(offs)
     if offs.numel() > MOST_GRID_ROWS:
         raise ValueError(f"offs has {offs.numel()} groups; at most {MOST_GRID_ROWS} are possible; split the call")

@@ -21,7 +21,7 @@ def check_rowwise(x: torch.Tensor) -> None:
         ValueError: see `quantize_rowwise`.
     """
     check_tensor("x", x, ndim=2)
-    check_row_major("x", x)
+    check_row_major("x", x, column_major_way="colwise_per_group(x.t(), offs) with the one end K has values.t()")
     check_fits_int32("K, rounded up to whole blocks,", x.shape[1] + LONGEST_BLOCK - 1)
 
 

@@ -23,7 +23,7 @@ def check_rowwise_per_group(x: torch.Tensor, offs: torch.Tensor) -> None:
         ValueError: see `quantize_rowwise_per_group`.
     """
     check_tensor("x", x, ndim=2)
-    check_row_major("x", x)
+    check_row_major("x", x, column_major_way="colwise_per_group(x.t(), offs) has values.t()")
     check_offsets(offs)
     check_fits_int32("K, rounded up to whole blocks,", x.shape[1] + LONGEST_BLOCK - 1)
     check_fits_int32("the number of rows times groups", x.shape[0] * offs.numel())
