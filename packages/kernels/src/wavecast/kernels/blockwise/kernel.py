@@ -10,7 +10,7 @@ from wavecast.kernels._device_helpers import (
     larger,
     magnitude_key,
     magnitude_of_key,
-    scale_and_saturate,
+    quantize,
     scale_from_amax,
 )
 
@@ -55,13 +55,16 @@ def blockwise_kernel(
     columns = vector * VECTOR + tl.arange(0, VECTOR)[None, :]
     x_ptr += (batch * batch_stride + first * row_stride + block * TILE_VECTORS) * VECTOR
     x = tl.load(x_ptr + (row * (row_stride * VECTOR) + columns), mask=mask, other=0.0)
-    key = tl.reshape(tl.reduce(magnitude_key(x), 1, larger), (TILE_ROWS, TILE_VECTORS))
-    key = tl.reduce(key, 1, larger)
+    key = tl.reduce(magnitude_key(x), 1, larger)
     if SQUARE:
         key = tl.reduce(key, 0, larger, keep_dims=True)
+    else:
+        key = tl.reduce(tl.reshape(key, (TILE_ROWS, TILE_VECTORS)), 1, larger)
     scale = scale_from_amax(magnitude_of_key(key.to(tl.int32), x.dtype), FP8_MAX, EPS, POWER_OF_TWO)
-    of_each = tl.reshape(tl.broadcast_to(scale[:, None], (TILE_ROWS, TILE_VECTORS)), (TILE_ROWS * TILE_VECTORS, 1))
-    y = scale_and_saturate(x, of_each, FP8_MAX).to(values_ptr.dtype.element_ty)
+    of_each = scale[:, None]
+    if not SQUARE:
+        of_each = tl.reshape(tl.broadcast_to(of_each, (TILE_ROWS, TILE_VECTORS)), (TILE_ROWS * TILE_VECTORS, 1))
+    y = quantize(x, of_each, FP8_MAX, values_ptr.dtype.element_ty)
     values_ptr += ((batch * rows + first) * vectors + block * TILE_VECTORS) * VECTOR
     tl.store(values_ptr + (row * (vectors * VECTOR) + columns), y, mask=mask)
     if SQUARE:

@@ -15,7 +15,7 @@ from wavecast.kernels._device_helpers import (
     larger,
     magnitude_key,
     magnitude_of_key,
-    scale_and_saturate,
+    quantize,
     scale_from_amax,
     zero_key,
 )
@@ -112,7 +112,7 @@ def cast_kernel(
     start, offsets, mask = _tile(tile, rows, vectors, row_stride, TILE_ROWS, TILE_VECTORS, VECTOR)
     x = tl.load(x_ptr + start + offsets, mask=mask, other=0.0)
     start, offsets, mask = _tile(tile, rows, vectors, vectors, TILE_ROWS, TILE_VECTORS, VECTOR)
-    tl.store(values_ptr + start + offsets, scale_and_saturate(x, scale[:, None], FP8_MAX).to(fp8), mask=mask)
+    tl.store(values_ptr + start + offsets, quantize(x, scale[:, None], FP8_MAX, fp8), mask=mask)
     if tl.program_id(0) == 0:
         one = tl.arange(0, 1)
         tl.store(scale_ptr + one, scale)
@@ -120,4 +120,4 @@ def cast_kernel(
         at = vectors.to(tl.int64) * VECTOR + tl.arange(0, VECTOR)
         in_tail = tl.arange(0, VECTOR) < tail
         rest = tl.load(x_ptr + at, mask=in_tail, other=0.0)
-        tl.store(values_ptr + at, scale_and_saturate(rest, scale, FP8_MAX).to(fp8), mask=in_tail)
+        tl.store(values_ptr + at, quantize(rest, scale, FP8_MAX, fp8), mask=in_tail)

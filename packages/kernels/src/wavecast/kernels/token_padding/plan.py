@@ -10,8 +10,8 @@ from wavecast.kernels.rowwise.plan import VECTOR_BYTES, next_power_of_two, wave_
 
 NUM_WARPS = 4
 
-LANE_VECTORS = 4
-"""16-byte vectors that a lane moves: in flight together."""
+LANE_VECTORS = 2
+"""16-byte vectors that a lane moves, in flight together; more only make workgroups that are fewer and longer."""
 
 MOST_ROWS = 16
 """Most rows of a tile."""
