@@ -64,13 +64,13 @@ def test_quantize_agrees_with_ml_dtypes_on_every_bf16_value(fmt: Fp8Format) -> N
     assert set(ours[nan].tolist()) <= set(fmt.nan_bytes)
 
 
-def test_negative_zero_and_tiny_negatives_are_zero_in_fnuz() -> None:
+def test_a5_negative_zero_and_tiny_negatives_are_zero_in_fnuz() -> None:
     codes = quantize(torch.tensor([-0.0, -1e-5, -1e-7]), torch.ones(1), E4M3FNUZ).view(torch.uint8)
     assert codes.tolist() == [0, 0, 0]
 
 
 @EVERY_FORMAT
-def test_infinity_saturates_and_nan_stays(fmt: Fp8Format) -> None:
+def test_a7_infinity_saturates_and_nan_stays(fmt: Fp8Format) -> None:
     q = quantize(torch.tensor([float("inf"), float("-inf"), float("nan")]), torch.ones(1), fmt).float()
     assert q[0] == fmt.max
     assert q[1] == -fmt.max

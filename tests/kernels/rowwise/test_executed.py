@@ -64,7 +64,7 @@ def test_other_inputs_and_padded_rows(virtual_arch: str, variant: str, dtype: to
 
 
 @pytest.mark.parametrize("fmt", [*FORMATS, E4M3FNUZ.limited_to(224)], ids=lambda fmt: fmt.name)
-def test_every_bf16_value(virtual_arch: str, fmt: Fp8Format) -> None:
+def test_a3_every_bf16_value_in_every_format(virtual_arch: str, fmt: Fp8Format) -> None:
     """All 2^16 inputs, scaled by 1: the cast alone, in hardware, and in software where a format is not native."""
     x = torch.arange(1 << 16, dtype=torch.int32).to(torch.int16).view(torch.bfloat16).reshape(256, 256)
     x = torch.cat([x, torch.full((256, 1), fmt.max, dtype=torch.bfloat16)], dim=1)

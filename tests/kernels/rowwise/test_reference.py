@@ -13,7 +13,7 @@ FORMATS = pytest.mark.parametrize("fmt", [E4M3FN, E4M3FNUZ], ids=lambda fmt: fmt
 
 
 @FORMATS
-def test_the_amax_maps_to_the_largest_value(fmt: Fp8Format) -> None:
+def test_a1_the_amax_maps_to_the_largest_value(fmt: Fp8Format) -> None:
     x = torch.linspace(-1, 1, 1025).to(torch.bfloat16)[None]
     values, scale, inverse = quantize_rowwise_reference(x, fmt, power_of_two=False)
     decoded = values.float()
@@ -26,7 +26,7 @@ def test_the_amax_maps_to_the_largest_value(fmt: Fp8Format) -> None:
 
 
 @FORMATS
-def test_zero_rows_have_a_finite_scale_and_do_not_change_others(fmt: Fp8Format) -> None:
+def test_b1_zero_rows_have_a_finite_scale_and_do_not_change_others(fmt: Fp8Format) -> None:
     x = torch.randn(4, 128, generator=torch.Generator().manual_seed(1)).to(torch.bfloat16)
     whole = quantize_rowwise_reference(x, fmt, power_of_two=False)
     x = x.clone()
@@ -42,7 +42,7 @@ def test_zero_rows_have_a_finite_scale_and_do_not_change_others(fmt: Fp8Format) 
 
 
 @FORMATS
-def test_tiny_rows_have_finite_scales_that_fall_with_the_amax(fmt: Fp8Format) -> None:
+def test_b2_tiny_rows_have_finite_scales_that_fall_with_the_amax(fmt: Fp8Format) -> None:
     tiny = [2.0**-149, 2.0**-133, 2.0**-126, 1e-36, 1e-30, EPS / 2, EPS, 2 * EPS, 1e-3]
     values, scale, inverse = quantize_rowwise_reference(torch.tensor(tiny)[:, None], fmt, power_of_two=False)
     assert scale.isfinite().all()
@@ -52,7 +52,7 @@ def test_tiny_rows_have_finite_scales_that_fall_with_the_amax(fmt: Fp8Format) ->
 
 
 @FORMATS
-def test_nan_stays_and_infinity_saturates_outside_the_amax(fmt: Fp8Format) -> None:
+def test_b4_nan_stays_and_infinity_saturates_outside_the_amax(fmt: Fp8Format) -> None:
     x = torch.tensor([[1.0, float("nan"), float("inf"), -float("inf"), -2.0]])
     values, scale, _ = quantize_rowwise_reference(x, fmt, power_of_two=False)
     decoded = values.float()[0]
