@@ -109,3 +109,16 @@ def test_scalars_of_every_width_arrive() -> None:
     with virtual_device("mi300x"):
         scalar_kernel[(1,)](target, 1.5, 2.25, 0.125, -7, BLOCK=64)
     assert target.tolist() == [1.5 + 2.25 + 0.125 - 7] * 64
+
+
+def test_launches_share_the_memory_side_cache_if_whole_grids_run() -> None:
+    source, target = torch.zeros(1 << 16), torch.zeros(1 << 16)
+
+    def read_bytes(workgroups: str) -> list[int]:
+        with virtual_device("mi300x", workgroups=workgroups) as virtual:
+            for _ in range(2):
+                scale_kernel[(64,)](source, target, 1 << 16, 2.0, BLOCK=1024)
+        return [launch.result.traffic.hbm_read_bytes for launch in virtual.launches]
+
+    assert read_bytes("all") == [1 << 18, 0]
+    assert read_bytes("sample") == [1 << 18, 1 << 18]

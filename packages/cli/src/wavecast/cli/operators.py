@@ -48,7 +48,7 @@ published figures are for. This page is what `hatch run cli operators --markdown
 | floor µs | a launch, and the longer of minimum bytes at a copy's rate and operations at the sustained matrix rate |
 | baseline µs | predicted time of the slower form that practice used, and how many times ours it is |
 | published µs | what others measured on this device, and whose code it was; nothing here is fitted to it |
-| HBM MB | bytes read from and written to HBM, [every launch beginning with cold caches](../concepts/traffic.md) |
+| HBM MB | bytes read from and written to HBM, see [traffic](../concepts/traffic.md) |
 | × minimum | over inputs once and outputs once |
 | loads, stores | bytes a lane of most accesses, and the share of all bytes that move so |
 | fences | `buffer_wbl2` and `buffer_inv` executed |

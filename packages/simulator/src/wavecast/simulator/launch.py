@@ -22,6 +22,7 @@ from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import TimePrediction, predict_time
 from wavecast.simulator.traffic import (
     BufferRange,
+    KeptLines,
     Traffic,
     TrafficObserver,
     choose_workgroups,
@@ -58,6 +59,7 @@ def simulate_launch(
     memory: AddressSpace,
     device: Device,
     workgroups: Literal["all", "sample"] = "all",
+    kept: KeptLines | None = None,
 ) -> LaunchResult:
     """Execute a launch and predict its traffic and time.
 
@@ -69,6 +71,8 @@ def simulate_launch(
         device: Where the launch would run.
         workgroups: ``all`` runs the whole grid, so that results are complete; ``sample`` runs enough of a large grid
             for time and traffic, and leaves the rest of the results as they were.
+        kept: What earlier launches left in the memory-side cache; replaced by what this one leaves. A sample of the
+            workgroups neither finds nor leaves anything.
 
     Raises:
         LaunchError: The code object is for another architecture, or does not fit the device.
@@ -90,6 +94,7 @@ def simulate_launch(
         total_workgroups=total,
         executed_workgroups=fewest if is_sample else total,
         buffers=[BufferRange(buffer.device, buffer.size, buffer.name) for buffer in memory.buffers],
+        kept=None if is_sample else kept,
     )
     run = functools.partial(_engine().execute, kernel, grid=grid, arguments=arguments, memory=memory, observer=observer)
     pilot = pilot_workgroups(total, device) if is_sample else None

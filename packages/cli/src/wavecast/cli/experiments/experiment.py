@@ -69,7 +69,8 @@ class Experiment:
         other_operands: Variants that are called with something else than the others.
         elsewhere: Published times of code that is no variant, on a shape of the experiment.
         by_default: Whether ``predict`` without names runs it.
-        whole: Whether every workgroup is executed: few long ones that read the same lines cannot stand for one another.
+        whole: Whether every workgroup is executed: where few long ones read the same lines and cannot stand for one
+            another, or a launch reads what an earlier one left in the memory-side cache.
     """
 
     name: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wavecast.simulator.traffic.footprint import BufferRange
+from wavecast.simulator.traffic.kept import KeptLines
 from wavecast.simulator.traffic.memory_access import AccessKind, MemoryAccess, classify
 from wavecast.simulator.traffic.observer import TrafficObserver
 from wavecast.simulator.traffic.residency import Limiter, Residency, residency
@@ -13,6 +14,7 @@ __all__ = [
     "AccessKind",
     "BufferRange",
     "InstructionTraffic",
+    "KeptLines",
     "Limiter",
     "MemoryAccess",
     "Residency",

@@ -130,6 +130,16 @@ class CacheState:
             self.stride,
         )
 
+    def fill_mall(self, lines: np.ndarray) -> None:
+        """Put clean lines into the memory-side cache, the least recently used first, before anything runs."""
+        _fill_mall(lines, self.mall_tags, self.mall_used, self.mall_dirty, self.totals, self.clock)
+
+    @property
+    def mall_lines(self) -> np.ndarray:
+        """Lines in the memory-side cache now, uint64, the least recently used first."""
+        held = self.mall_tags != EMPTY
+        return np.asarray(self.mall_tags[held][np.argsort(self.mall_used[held])])
+
     def drain(self) -> None:
         """Write back what is dirty at the end of the launch: L2 to the fabric, then the memory-side cache to HBM."""
         _drain(self.l2_tags, self.l2_masks, self.mall_tags, self.mall_used, self.mall_dirty, self.totals, self.clock)
@@ -259,6 +269,20 @@ def _touch_mall(
         dirty[0, index, way] = 0
     dirty[0, index, way] |= dirtied
     return hit
+
+
+@compiled
+def _fill_mall(
+    lines: np.ndarray,
+    tags: np.ndarray,
+    used: np.ndarray,
+    dirty: np.ndarray,
+    totals: np.ndarray,
+    clock: np.ndarray,
+) -> Any:
+    for line in lines:
+        clock[0] += 1
+        _touch_mall(tags, used, dirty, line, np.uint8(0), totals, clock[0])
 
 
 @compiled

@@ -23,6 +23,7 @@ from wavecast.simulator.traffic.caches import (
 from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.coalescing import COUNTS, Count
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines
+from wavecast.simulator.traffic.kept import KeptLines
 from wavecast.simulator.traffic.l1 import empty_l1, settle, thin_out
 from wavecast.simulator.traffic.residency import residency
 from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, words_of
@@ -50,6 +51,8 @@ class TrafficObserver:
         total_workgroups: Size of the grid.
         executed_workgroups: How many of them will run; None for all.
         buffers: Buffers of the launch; they bound what the workgroups that do not run can touch.
+        kept: What earlier launches left in the memory-side cache, replaced by what this one leaves; for whole grids.
+            None for a cold cache that is forgotten.
     """
 
     def __init__(
@@ -60,7 +63,9 @@ class TrafficObserver:
         total_workgroups: int,
         executed_workgroups: int | None = None,
         buffers: Sequence[BufferRange] = (),
+        kept: KeptLines | None = None,
     ) -> None:
+        self._kept = kept
         self._kernel, self._device, self._buffers = kernel, device, tuple(buffers)
         self._tables = instruction_tables(kernel)
         self._residency = residency(kernel, device)
@@ -175,6 +180,8 @@ class TrafficObserver:
     def _cache_state(self) -> CacheState:
         if self._caches is None:
             self._caches = CacheState(self._device, self._executed / self._total, self._stride)
+            if self._kept is not None:
+                self._caches.fill_mall(self._kept.followed(self._stride))
         return self._caches
 
     def _levels_of_all_lines(self) -> np.ndarray:
@@ -199,6 +206,9 @@ class TrafficObserver:
         caches = self._cache_state()
         dirty = caches.dirty_lines_per_xcd
         caches.drain()
+        is_cold = self._kept is None or not len(self._kept.lines)
+        if self._kept is not None:
+            self._kept.lines, self._kept.stride = caches.mall_lines, self._stride
         observed = Observed(
             counts=self._counts,
             levels=self._levels_of_all_lines(),
@@ -208,6 +218,7 @@ class TrafficObserver:
             atomic_lines=np.concatenate(self._atomic_lines) if self._atomic_lines else np.zeros(0, dtype=np.uint64),
             dirty_lines_per_xcd=dirty,
             channel_imbalance=self._channels.imbalance,
+            is_cold=is_cold,
         )
         return summarise(
             self._kernel,

@@ -35,6 +35,7 @@ class Observed:
         atomic_lines: uint64, line of every atomic wave instruction and line.
         dirty_lines_per_xcd: Dirty lines an L2 holds at the end.
         channel_imbalance: Hottest L2 channel over the mean under plain interleaving.
+        is_cold: Whether the memory-side cache held nothing when the launch began.
     """
 
     counts: np.ndarray
@@ -45,6 +46,7 @@ class Observed:
     atomic_lines: np.ndarray
     dirty_lines_per_xcd: float
     channel_imbalance: float
+    is_cold: bool = True
 
 
 def summarise(
@@ -100,7 +102,7 @@ def summarise(
         fabric_read_bytes=round(fabric_lines * line),
         fabric_write_requests=round(float(observed.totals[Flow.FABRIC_WRITES]) * scale),
         fabric_write_bytes=round(float(observed.totals[Flow.FABRIC_WRITE_BYTES]) * scale),
-        hbm_read_bytes=round(max(hbm_lines * line, read_bytes)),
+        hbm_read_bytes=round(max(hbm_lines * line, read_bytes if observed.is_cold else 0)),
         hbm_write_bytes=round(max(_scaled_writes(observed, scale, written_lines=written_lines), write_bytes)),
         minimum_read_bytes=round(read_bytes),
         minimum_write_bytes=round(write_bytes),

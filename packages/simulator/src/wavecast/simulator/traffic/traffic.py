@@ -85,7 +85,8 @@ class Traffic:
         fabric_read_bytes: L2 to fabric.
         fabric_write_requests: Write-backs in requests of 32 or 64 bytes.
         fabric_write_bytes: Their bytes.
-        hbm_read_bytes: Read from HBM if the memory-side cache starts cold.
+        hbm_read_bytes: Read from HBM; less than the distinct bytes where an earlier launch left some of them in the
+            memory-side cache.
         hbm_write_bytes: Written to HBM, write-back at the end included.
         minimum_read_bytes: Distinct bytes read: no cache can do with less.
         minimum_write_bytes: Distinct bytes written.

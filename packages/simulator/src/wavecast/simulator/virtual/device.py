@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from wavecast.simulator.compile.code_object import CodeObject
@@ -53,8 +54,9 @@ class VirtualDevice:
 
     Args:
         spec: Specification, from ``wavecast.simulator.devices.load_device``.
-        workgroups: ``all`` executes every workgroup, so that results are right; ``sample`` executes enough of them for
-            time and traffic, and leaves the results incomplete.
+        workgroups: ``all`` executes every workgroup, so that results are right, and every launch finds in the
+            memory-side cache what those before it left there; ``sample`` executes enough of them for time and traffic,
+            leaves the results incomplete, and begins every launch with cold caches.
         simulate: Replaces ``wavecast.simulator.launch.simulate_launch``.
 
     Attributes:
@@ -122,8 +124,9 @@ class VirtualDevice:
         if self._simulate is None:
             # The engine brings a just-in-time compiler along, which a device that never launches does not need.
             from wavecast.simulator.launch import simulate_launch
+            from wavecast.simulator.traffic import KeptLines
 
-            self._simulate = simulate_launch
+            self._simulate = partial(simulate_launch, kept=KeptLines())
         return self._simulate
 
 
