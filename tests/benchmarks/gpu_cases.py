@@ -14,7 +14,7 @@ import gpu_references as references
 import torch
 from gpu_references import GEMM_TOLERANCE, TRAINING_TOLERANCE, Tensors, Verdict, check_bytes, check_close
 
-from wavecast.kernels.formats import E4M3FN, Fp8Format
+from wavecast.kernels import E4M3FN, Fp8Format, active_arch, native_format
 
 GROUPS = ("quantizers", "weights", "gemm", "training")
 OURS, COMPILE, EAGER, TORCHAO = "wavecast", "torch.compile", "eager", "torchao"
@@ -41,7 +41,9 @@ class Place:
 
     @property
     def fmt(self) -> Fp8Format:
-        return E4M3FN
+        """What the GPU multiplies in hardware."""
+        arch = active_arch() if self.device == "cuda" else None
+        return E4M3FN if arch is None else native_format(arch)
 
     @property
     def format_words(self) -> dict[str, Any]:
@@ -83,12 +85,17 @@ class Ready:
         wanted: what they must come out with.
         check: compares a result with ``wanted``.
         poison: whether results may be overwritten between two calls, to see that all of them is written.
+        other_checks: contestants that are compared in another way.
     """
 
     contestants: dict[str, Call]
     wanted: Tensors
     check: Callable[[Any, Tensors], Verdict]
     poison: bool = True
+    other_checks: dict[str, Callable[[Any, Tensors], Verdict]] = field(default_factory=dict)
+
+    def judge(self, name: str, result: Any) -> Verdict:
+        return self.other_checks.get(name, self.check)(result, self.wanted)
 
 
 @dataclass(frozen=True)
@@ -374,7 +381,7 @@ def grouped(experts: int, mean: int, k: int, n: int, kind: str) -> Case:
             BF16: lambda: torch._grouped_mm(x, wt, offs=offs),
             "wavecast bf16": lambda: mm(x, wt, offs),
         }
-        return Ready(contestants, wanted, _product_check(TRAINING_TOLERANCE))
+        return Ready(contestants, wanted, FP8_CHECK, other_checks={BF16: BF16_CHECK, "wavecast bf16": BF16_CHECK})
 
     return Case(
         "gemm", "grouped", {"experts": experts, "tokens": tokens, "k": k, "n": n}, kind, prepare,
@@ -382,14 +389,11 @@ def grouped(experts: int, mean: int, k: int, n: int, kind: str) -> Case:
     )  # fmt: skip
 
 
-def _product_check(bf16_tolerance: float) -> Callable[[Any, Tensors], Verdict]:
-    """FP8 products are near fp32 on the FP8 values; those in bf16, of other inputs, only as near as FP8 allows."""
+FP8_CHECK = partial(check_close, tolerance=GEMM_TOLERANCE)
+"""FP8 products are near fp32 on the FP8 values."""
 
-    def check(result: Any, wanted: Tensors) -> Verdict:
-        near = check_close(result, wanted, tolerance=GEMM_TOLERANCE)
-        return near if near.right else check_close(result, wanted, tolerance=bf16_tolerance)
-
-    return check
+BF16_CHECK = partial(check_close, tolerance=TRAINING_TOLERANCE)
+"""Those in bf16, of the values before they were quantized, are only as near as FP8 allows."""
 
 
 def weight_gradient(experts: int, mean: int, p: int, q: int, kind: str) -> Case:
@@ -414,7 +418,7 @@ def weight_gradient(experts: int, mean: int, p: int, q: int, kind: str) -> Case:
             BF16: lambda: torch._grouped_mm(grad.t(), x, offs=offs),
             "wavecast bf16": lambda: mm(gt, xc, offs),
         }
-        return Ready(contestants, wanted, _product_check(TRAINING_TOLERANCE))
+        return Ready(contestants, wanted, FP8_CHECK, other_checks={BF16: BF16_CHECK, "wavecast bf16": BF16_CHECK})
 
     return Case(
         "gemm", "weight-gradient", {"experts": experts, "tokens": tokens, "p": p, "q": q}, kind, prepare,
@@ -436,7 +440,7 @@ def dense(m: int, n: int, k: int) -> Case:
             "_scaled_mm, exact sums": partial(scaled, use_fast_accum=False),
             "mm bf16": lambda: torch.mm(x, w.t()),
         }
-        return Ready(contestants, wanted, _product_check(TRAINING_TOLERANCE))
+        return Ready(contestants, wanted, FP8_CHECK, other_checks={"mm bf16": BF16_CHECK})
 
     return Case(
         "gemm", "scaled", {"m": m, "n": n, "k": k}, "", prepare, flop=2 * m * n * k, targets={"_scaled_mm": 0.9}
@@ -483,7 +487,7 @@ def grouped_training(experts: int, mean: int, k: int, n: int, kind: str) -> Case
             BF16: bf16,
         }
         wanted = [part.clone() for part in bf16()]
-        return Ready(contestants, wanted, partial(check_close, tolerance=TRAINING_TOLERANCE), poison=False)
+        return Ready(contestants, wanted, BF16_CHECK, poison=False)
 
     return Case(
         "training", "grouped-mm", {"experts": experts, "tokens": tokens, "k": k, "n": n}, kind, prepare,
@@ -507,7 +511,7 @@ def linear_training(tokens: int, k: int, n: int) -> Case:
             "linear bf16": bf16,
         }
         wanted = [part.clone() for part in bf16()]
-        return Ready(contestants, wanted, partial(check_close, tolerance=TRAINING_TOLERANCE), poison=False)
+        return Ready(contestants, wanted, BF16_CHECK, poison=False)
 
     return Case(
         "training", "linear", {"tokens": tokens, "k": k, "n": n}, "", prepare,
@@ -550,4 +554,6 @@ def all_cases(*, small: bool = False) -> Iterator[Case]:
 
 
 def place_of(device: str, *, small: bool, torchao: Path | None, compile_natural: bool) -> Place:
-    return Place(device, small, None if torchao is None else practice.Torchao(torchao), compile_natural)
+    place = Place(device, small, None if torchao is None else practice.Torchao(torchao), compile_natural)
+    practice.use_format(place.fmt.dtype)
+    return place

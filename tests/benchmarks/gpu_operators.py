@@ -113,14 +113,19 @@ def compare(measured: Measured, *, share: float, ratios: dict[str, float]) -> No
 
 def warm_up(cases: Sequence[Any], place: Any) -> None:
     """Call every contestant once: what it compiles is kept in caches on disk, where whoever measures finds it."""
+    import torch
+    from gpu_cases import EAGER
     from gpu_practice import forget_compiled
 
     for case in cases:
         forget_compiled()
         with suppress(Exception):  # whoever fails here will fail again where it is reported
-            for call in case.prepare(place).contestants.values():
+            for name, call in case.prepare(place).contestants.items():
                 with suppress(Exception):
-                    call()
+                    if name != EAGER:
+                        call()
+        if place.device == "cuda":
+            torch.cuda.empty_cache()
 
 
 def start_workers(count: int, arguments: Sequence[str], *, seconds: float) -> None:
@@ -157,7 +162,7 @@ def measure(case: Any, place: Any, clock: Any, *, seconds: float, watchdog: floa
         faulthandler.dump_traceback_later(watchdog, exit=True)
         try:
             result = poisoned(call) if ready.poison else call()
-            verdict = ready.check(result, ready.wanted)
+            verdict = ready.judge(name, result)
             del result
         except (ImportError, AttributeError) as error:
             measured.entries.append(Entry(name, f"not available: {_first_line(error)}"))
@@ -301,7 +306,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"not reached in {given.seconds:g} s: " + "; ".join(case.name for case in cases[number:]))
             break
         try:
-            found.append(measure(case, place, clock, seconds=min(1.0, left / 4), watchdog=given.watchdog))
+            found.append(measure(case, place, clock, seconds=min(0.5, left / 4), watchdog=given.watchdog))
         except Exception as error:  # the other cases are still worth their time
             print(f"{case.name}\n  cannot be prepared: {type(error).__name__}: {_first_line(error)}", flush=True)
             continue

@@ -20,6 +20,12 @@ MAX = torch.finfo(FP8).max
 EPS = 1e-12
 
 
+def use_format(dtype: torch.dtype) -> None:
+    """Quantize to this FP8 type from now on: the one that the GPU has."""
+    global FP8, MAX
+    FP8, MAX = dtype, torch.finfo(dtype).max
+
+
 def scale_of(amax: torch.Tensor) -> torch.Tensor:
     return MAX / amax.float().clamp(min=EPS)
 

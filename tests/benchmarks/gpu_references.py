@@ -21,8 +21,9 @@ GEMM_TOLERANCE = 8e-3
 """Relative error (Frobenius norm) of a product against fp32 on the same FP8 values: rounding to bf16 makes 1.7e-3, the
 short accumulation that ``use_fast_accum`` allows 2.6e-3."""
 
-TRAINING_TOLERANCE = 8e-2
-"""Relative error of a result or gradient against bf16: two operands in E4M3 with 2.6 % each make 4 %."""
+TRAINING_TOLERANCE = 0.1
+"""Relative error of a result or gradient against bf16, in the worst of its parts: two operands in E4M3 with 2.6 % each
+make 4 %, in a part of few values more."""
 
 
 def rowwise(x: torch.Tensor, fmt: Fp8Format) -> Tensors:
