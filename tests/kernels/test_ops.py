@@ -45,6 +45,7 @@ B = WEIGHT.to(E4M3FN.dtype)
 OTHERS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "grouped_gemm": ((A, B, OFFS, torch.ones(TOKENS, 1), torch.ones(EXPERTS, 1, N)), {"out_dtype": torch.float32}),
     "scaled_gemm": ((A, B[0], torch.ones(TOKENS, 1), torch.ones(())), {"out_dtype": torch.bfloat16}),
+    "copy_transposed": ((WEIGHT.transpose(1, 2),), {}),
     "pad_token_groups": ((X, OFFS, 16), {}),
     "unpad_token_groups": ((X, OFFS, OFFS, 35), {}),
 }

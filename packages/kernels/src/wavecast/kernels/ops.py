@@ -29,6 +29,7 @@ from wavecast.kernels.scaled_gemm import api as _scaled_gemm
 from wavecast.kernels.tensorwise import api as _tensorwise
 from wavecast.kernels.token_padding import api as _token_padding
 from wavecast.kernels.token_padding.plan import padded_rows
+from wavecast.kernels.transposed_copy import api as _transposed_copy
 from wavecast.kernels.weight_layouts import api as _weight_layouts
 from wavecast.kernels.weight_transpose import api as _weight_transpose
 from wavecast.kernels.wgrad_copies import api as _wgrad_copies
@@ -176,6 +177,15 @@ def _(
     out_dtype: torch.dtype,
 ) -> torch.Tensor:
     return torch.empty((a.shape[0], b.shape[1]), dtype=out_dtype, device=a.device)
+
+
+@custom_op("wavecast::copy_transposed", mutates_args=())
+def copy_transposed(x: torch.Tensor) -> torch.Tensor:
+    """The copy of `wavecast.kernels.transposed_copy`."""
+    return _transposed_copy.copy_transposed(x)
+
+
+copy_transposed.register_fake(_transposed_copy.allocate_transposed_copy)
 
 
 @custom_op("wavecast::pad_token_groups", mutates_args=())

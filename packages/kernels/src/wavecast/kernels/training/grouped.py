@@ -9,7 +9,14 @@ import torch
 from wavecast.kernels import ops
 from wavecast.kernels.checks import check_offsets, check_same_size, check_tensor, check_weight
 from wavecast.kernels.device import default_format_name
-from wavecast.kernels.training.operands import Operand, Quantization, autocast, quantize_tokens, quantize_weight
+from wavecast.kernels.training.operands import (
+    Operand,
+    Quantization,
+    autocast,
+    quantize_tokens,
+    quantize_weight,
+    rows_contiguous,
+)
 from wavecast.kernels.training.recipe import Recipe
 
 
@@ -125,10 +132,10 @@ def _sum_form(grad: Operand, tokens: Operand, offs: torch.Tensor, out_dtype: tor
 def _sum_form_unquantized(
     grad: torch.Tensor, tokens: torch.Tensor, offs: torch.Tensor, out_dtype: torch.dtype
 ) -> torch.Tensor:
-    """`_sum_form` in 16 bits; both operands are copied to where rows are contiguous, 4 bytes moved a value."""
+    """`_sum_form` in 16 bits; both operands are copied to where tokens are contiguous, 4 bytes moved a value."""
     dtype = tokens.dtype if tokens.dtype in (torch.bfloat16, torch.float16) else torch.bfloat16
-    a = grad.to(dtype).t().contiguous()
-    b = tokens.to(dtype).t().contiguous().t()
+    a = ops.copy_transposed(rows_contiguous(grad).to(dtype))
+    b = ops.copy_transposed(rows_contiguous(tokens).to(dtype)).t()
     return ops.grouped_gemm(a, b, offs, out_dtype=out_dtype).transpose(1, 2)
 
 

@@ -60,7 +60,7 @@ def quantize_tokens(
         values, _, inverse = ops.quantize_tensorwise(x, **options)
         return (
             Operand(values, inverse) if rows else None,
-            Operand(values.t().contiguous().t(), inverse) if columns else None,
+            Operand(ops.copy_transposed(values).t(), inverse) if columns else None,
         )
     if not columns:
         values, _, inverse = ops.quantize_rowwise(x, **options)
@@ -91,7 +91,7 @@ def quantize_weight(weight: torch.Tensor, how: Quantization, *, transposed: bool
         values, _, inverse = ops.quantize_tensorwise(weight, **options)
         return (
             Operand(values, inverse),
-            Operand(values.contiguous().transpose(1, 2), inverse) if transposed else None,
+            Operand(ops.copy_transposed(values.transpose(1, 2)).transpose(1, 2), inverse) if transposed else None,
         )
     if not transposed:
         values, _, inverse = ops.quantize_expert_weights(weight, **options)
