@@ -61,6 +61,17 @@ def test_no_more_programs_than_tiles() -> None:
     assert plan_gemm(0, 100, 64, 3, jagged=True, element_bytes=1, arch="sm_90").programs == 3
 
 
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "sm_90"])
+def test_bands_make_the_programs_of_an_l2_share_operands(arch: str) -> None:
+    plan = plan_gemm(*DEEPSEEK, jagged=True, element_bytes=1, arch=arch)
+    together = plan.programs // plan.xcds
+
+    def lines(band: int) -> float:
+        return band * plan.block_m + together / band * plan.block_n
+
+    assert all(lines(plan.band) <= 1.25 * lines(other) for other in (1, 2, 4, 8, 16, 32))
+
+
 @pytest.mark.parametrize(("given", "unit"), [((128, 48), 16), ((40,), 8), ((6, 100), 2), ((37, 16), 1), ((0,), 16)])
 def test_units(given: tuple[int, ...], unit: int) -> None:
     assert unit_of(*given) == unit

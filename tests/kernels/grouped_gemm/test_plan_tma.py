@@ -57,11 +57,10 @@ def test_what_is_in_the_way_is_said(change: dict[str, Any], reason: str) -> None
     assert reason in obstacle
 
 
-@pytest.mark.parametrize("sum_form", [False, True])
 @pytest.mark.parametrize("element_bytes", [1, 2])
 @pytest.mark.parametrize("out_bytes", [2, 4])
-def test_every_plan_fits_in_shared_memory(sum_form: bool, element_bytes: int, out_bytes: int) -> None:
-    plan = plan_tma_grouped(sum_form=sum_form, mean_rows=1024, element_bytes=element_bytes, out_bytes=out_bytes)
+def test_every_plan_fits_in_shared_memory(element_bytes: int, out_bytes: int) -> None:
+    plan = plan_tma_grouped(element_bytes=element_bytes, out_bytes=out_bytes)
     ring = plan.stages * (plan.block_m + plan.block_n) * plan.block_k * element_bytes
     out = 2 * plan.out_stages * (plan.block_m // 2) * (plan.block_n // 4) * out_bytes
     scales, barriers = 2 * plan.block_n * 4, 3 * STAGES * 8
@@ -79,3 +78,47 @@ def test_plans_are_asked_for_with_tensors() -> None:
     assert plan_tma_2d3d(a, weights, torch.zeros(32, 48), "gfx950") is None
     gaps = torch.zeros(2, 50, 64)[:, :48].transpose(1, 2)
     assert plan_tma_2d3d(a, gaps, torch.zeros(32, 48), "sm_90") is None
+
+
+def test_it_compiles_for_the_tensor_memory_accelerator_without_spills() -> None:
+    """The form with all four kinds of warps: products of warp groups from shared memory, nothing of it by way of it."""
+    pytest.importorskip("triton.backends.nvidia")
+    import triton
+    from triton.backends.compiler import GPUTarget
+    from triton.experimental.gluon._runtime import GluonASTSource
+    from triton.experimental.gluon.language import NVMMASharedLayout
+
+    from wavecast.kernels.grouped_gemm.kernel_tma import gemm_tma_kernel
+
+    plan = plan_tma_grouped(element_bytes=1, out_bytes=2)
+    constants: dict[str, Any] = {
+        "FORM": (True, True, True, 1, 1),
+        "TILE": (plan.block_m, plan.block_n, plan.block_k, plan.stages, plan.band),
+        "OUT_STAGES": plan.out_stages,
+    }
+
+    def descriptor(dtype: str, bits: int, rows: int, columns: int) -> str:
+        layout = NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=bits, rank=2)
+        return f"tensordesc<{dtype}[{rows}, {columns}],{layout!r}>"
+
+    types = {
+        "a_desc": descriptor("fp8e4nv", 8, plan.block_m, plan.block_k),
+        "b_desc": descriptor("fp8e4nv", 8, plan.block_n, plan.block_k),
+        "out_desc": descriptor("bf16", 16, plan.block_m // 2, plan.block_n // 4),
+        "out_ptr": "*bf16",
+        "a_inverse_ptr": "*fp32",
+        "b_inverse_ptr": "*fp32",
+        "offs_ptr": "*i32",
+    }
+    names = gemm_tma_kernel.arg_names
+    signature = {name: "constexpr" if name in constants else types.get(name, "i32") for name in names}
+    source = GluonASTSource(gemm_tma_kernel, signature, {(names.index(k),): v for k, v in constants.items()})
+    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    ptx = compiled.asm["ptx"]
+    assert "cp.async.bulk.tensor.2d.shared::" in ptx
+    assert "cp.async.bulk.tensor.2d.global.shared::" in ptx
+    consumers, instructions = 2, plan.block_k // 32
+    assert ptx.count("wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3") == consumers * instructions
+    assert ".local" not in ptx
+    assert compiled.metadata.shared <= SHARED_MEMORY
+    assert compiled.metadata.global_scratch_size == 0

@@ -7,6 +7,7 @@ time (sm_90), and by what the assembly says: no tile of this page spills in its 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import log2
 from typing import Any
 
 WIDEST_UNIT = 16
@@ -60,7 +61,7 @@ _GFX942 = (
 )
 _GFX950 = (
     Tile(256, 256, 8, per_unit=1, nonkdim=32, num_stages=2, rate=1.0, between=160),
-    *(replace(tile, rate=tile.rate * 0.9) for tile in _GFX942),
+    *(replace(tile, rate=tile.rate * 0.85) for tile in _GFX942),
 )
 # FP8 products are promoted to an fp32 sum step by step, which doubles the registers of the sum.
 _SM_FP8 = (
@@ -162,7 +163,7 @@ def plan_gemm(
         block_k=BLOCK_K_BYTES // element_bytes,
         num_warps=tile.num_warps,
         num_stages=tile.num_stages,
-        band=2 if on_gfx else 8,
+        band=band_of(tile, programs // xcds),
         on_gfx=bool(arch) and on_gfx,
         xcds=xcds,
         lanes=64 if on_gfx else 32,
@@ -171,6 +172,16 @@ def plan_gemm(
         reason=f"{what} and {columns} columns are about {estimate(tile)[0]:.0f} tiles of {tile.m} x {tile.n} for "
         f"{slots} programs at a time, the least time of the candidates",
     )
+
+
+def band_of(tile: Tile, together: int) -> int:
+    """Rows of tiles in a band, a power of two, for ``together`` programs that share an L2 and run in step.
+
+    They read a block of ``band`` rows and ``together / band`` columns of tiles: the fewest rows and columns of operands
+    where that block is square.
+    """
+    square = (max(together, 1) * tile.n / tile.m) ** 0.5
+    return 1 << int(log2(square)) if square >= 1 else 1
 
 
 def unit_of(*sizes: int) -> int:

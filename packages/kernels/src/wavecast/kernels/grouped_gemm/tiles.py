@@ -108,16 +108,21 @@ def column_scales(inverse_ptr, columns: tl.constexpr, columns_left):
 def store_tile(out_ptr, acc, row_stride, UNIT: tl.constexpr, rows_left, columns_left, ON_GFX: tl.constexpr):
     """Store the part of a tile that exists, in the element type of out_ptr, its top left corner.
 
-    In the matrix unit's layout a lane has 4 neighbours of a row and its wave few lanes along one: 8-byte stores that
-    fill no line. The third axis keeps the compiler from storing like this; it exchanges the values through LDS, in
-    pieces that fit the operands' room there, and stores 16 bytes a lane, whole lines.
+    In the layout of AMD's matrix unit a lane has 4 neighbours of a row and its wave few lanes along one: 8-byte stores
+    that fill no line. The third axis keeps the compiler from storing like this; it exchanges the values through LDS, in
+    pieces that fit the operands' room there, and stores 16 bytes a lane, whole lines. NVIDIA's does so by itself.
 
     Offsets are made here: kept from tile to tile, as the compiler would, they would take registers beside the sum.
     """
     row_stride = issued_here_scalar(row_stride, ON_GFX) * UNIT
-    VECTOR: tl.constexpr = 8
-    vectors: tl.constexpr = acc.shape[1] // VECTOR
-    rows = tl.arange(0, acc.shape[0])[:, None, None]
-    columns = (tl.arange(0, vectors) * VECTOR)[None, :, None] + tl.arange(0, VECTOR)[None, None, :]
-    values = tl.reshape(acc.to(out_ptr.dtype.element_ty), (acc.shape[0], vectors, VECTOR))
+    values = acc.to(out_ptr.dtype.element_ty)
+    rows = tl.arange(0, acc.shape[0])[:, None]
+    if ON_GFX:
+        VECTOR: tl.constexpr = 8
+        vectors: tl.constexpr = acc.shape[1] // VECTOR
+        values = tl.reshape(values, (acc.shape[0], vectors, VECTOR))
+        rows = rows[:, :, None]
+        columns = (tl.arange(0, vectors) * VECTOR)[None, :, None] + tl.arange(0, VECTOR)[None, None, :]
+    else:
+        columns = tl.arange(0, acc.shape[1])[None, :]
     tl.store(out_ptr + rows * row_stride + columns, values, mask=(rows < rows_left) & (columns < columns_left))
