@@ -290,6 +290,7 @@ def blockwise(tokens: int, n: int, block: int = 128) -> Case:
 
 def padding(tokens: int, n: int, groups: int, multiple: int) -> Case:
     ends = uneven_ends(tokens - tokens % 16, groups)
+    most_rows = -(-(tokens + groups * (multiple - 1)) // multiple) * multiple
     # Sizes that are no multiples: every end but the last moves by a few rows.
     ends = tuple(min(end + 3 * (index % 5), ends[-1]) for index, end in enumerate(ends))
 
@@ -313,7 +314,7 @@ def padding(tokens: int, n: int, groups: int, multiple: int) -> Case:
 
     return Case(
         "quantizers", "token-padding", {"tokens": tokens, "n": n, "groups": groups, "multiple": multiple}, "uneven",
-        prepare, minimum_bytes=4 * tokens * n + 8 * groups, copied=tokens * n, share=0.9,
+        prepare, minimum_bytes=2 * n * (tokens + most_rows) + 8 * groups, copied=tokens * n, share=0.9,
         targets={"eager, host knows": 1.0},
     )  # fmt: skip
 
@@ -354,7 +355,13 @@ def weights(operator: str, experts: int, k: int, n: int) -> Case:
 
 
 # Experts, tokens an expert, K, N.
-PRODUCTS = ((32, 1024, 7168, 4096), (32, 1024, 2048, 7168), (8, 1024, 7168, 4096), (8, 4096, 7168, 4096))
+PRODUCTS = (
+    (32, 1024, 7168, 4096),
+    (32, 1024, 2048, 7168),
+    (8, 4096, 7168, 4096),
+    (8, 4096, 2048, 7168),
+    (8, 1024, 7168, 4096),
+)
 DENSE = ((8192, 8192, 8192), (4096, 14336, 8192), (32768, 2048, 7168), (32768, 7168, 2048))
 SCALED, SCALED_EXACT, BF16 = "_scaled_grouped_mm", "_scaled_grouped_mm, exact sums", "_grouped_mm bf16"
 
