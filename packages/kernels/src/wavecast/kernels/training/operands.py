@@ -39,7 +39,7 @@ class Quantization(NamedTuple):
 def quantize_tokens(
     x: torch.Tensor, offs: torch.Tensor | None, how: Quantization, *, rows: bool, columns: bool
 ) -> tuple[Operand | None, Operand | None]:
-    """Quantize an activation or gradient in the layouts that are needed, reading it once if its groups fit on chip.
+    """Quantize an activation or gradient in the layouts that are needed, by one operator for both.
 
     Args:
         x: (M, K) bf16, fp16 or fp32; copied if its rows are not contiguous.
