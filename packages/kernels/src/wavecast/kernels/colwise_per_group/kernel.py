@@ -178,7 +178,7 @@ def colwise_per_group_kernel(
     key_type: tl.constexpr = tl.int32 if dtype == tl.float32 else tl.int16
     best = tl.full((WAVES * ROW_LANES, COLS), zero_key(dtype), key_type)
     # Pieces before the last tile: none if the group fits the tile, as then it is read once.
-    before = tl.maximum(tl.cdiv(end, ROWS) - 1, 0) * PIECES
+    before = tl.cdiv(tl.maximum(end - ROWS, 0), PIECE_ROWS)
     for piece in range(before):
         row = piece * PIECE_ROWS
         x = _load(x_ptr + row.to(tl.int64) * row_stride, 0, start - row, end - row, row_stride, columns_left,

@@ -79,8 +79,8 @@ def quantize_rowwise_per_group(
     contiguous: `colwise_per_group` makes the same of a token-major one.
 
     One launch, no synchronisation with the host, deterministic, right for any group sizes. A group that fits the block
-    (`RowwisePerGroupPlan.block_k`, the mean group rounded up to a power of two, up to 65,536 columns on AMD and 32,768
-    on NVIDIA) is read from memory once; of a longer one all but the last block is read twice.
+    (`RowwisePerGroupPlan.block_k`: on AMD the mean group rounded up to a power of two, up to 65,536 columns; on NVIDIA
+    rounded down, up to 1,024) is loaded once; of a longer one all but the last block is loaded again, soon after.
 
     Args:
         x: (M, K) bf16, fp16 or fp32; rows contiguous, any row stride.
