@@ -82,11 +82,13 @@ def special_weights(*shape: int, dtype: torch.dtype = torch.bfloat16) -> torch.T
     return weight
 
 
-def far_apart_rows(rows: torch.Tensor) -> torch.Tensor:
-    """A copy of three rows, the third 2^31 values behind the first, in memory of which only these rows are touched."""
-    stride = 1 << 30
+def far_apart_rows(rows: torch.Tensor, *, stride: int = 1 << 30) -> torch.Tensor:
+    """A copy with ``stride`` values between the rows, in memory of which only the rows are ever touched.
+
+    Of three rows, the third is 2^31 values behind the first.
+    """
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
-    memory = mmap.mmap(-1, (2 * stride + rows.shape[1]) * rows.element_size(), flags=flags)
+    memory = mmap.mmap(-1, ((rows.shape[0] - 1) * stride + rows.shape[1]) * rows.element_size(), flags=flags)
     apart = torch.frombuffer(memory, dtype=rows.dtype).as_strided(rows.shape, (stride, 1))
     return apart.copy_(rows)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from colwise_cases import CASES, Case
-from quantizers import assert_same_bytes, guarded_outputs
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from quantizers import assert_same_bytes, far_apart_rows, guarded_outputs, skewed_values
 
 from wavecast.kernels.colwise_per_group import colwise_per_group
 from wavecast.kernels.colwise_per_group.api import launch_colwise
@@ -18,18 +20,22 @@ from wavecast.simulator.virtual import active_virtual_device
 pytestmark = pytest.mark.execute
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_equal_to_the_reference_between_canaries(virtual_arch: str, case: Case) -> None:
-    x, offs = case.x(), case.offs()
-    fmt = native_format(virtual_arch)
+def run_between_canaries(arch: str, x: torch.Tensor, offs: torch.Tensor) -> None:
+    """The kernel's result equals the reference's, and nothing is written beside it."""
+    fmt = native_format(arch)
     wanted = colwise_per_group_reference(x, offs, fmt=fmt, power_of_two=False)
-    tile = plan(case.tokens, len(case.ends), element_bytes=x.element_size(), arch=virtual_arch)
+    tile = plan(x.shape[0], offs.numel(), element_bytes=x.element_size(), arch=arch)
     with guarded_outputs() as guard:
         values, scale, inverse = (guard.like(tensor) for tensor in wanted)
         launch_colwise(x, offs, values, scale, inverse, fmt=fmt, power_of_two=False, plan=tile)
     assert_same_bytes("values", values, wanted[0])
     assert_same_bytes("scale", scale, wanted[1])
     assert_same_bytes("inverse", inverse, wanted[2])
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_equal_to_the_reference_between_canaries(virtual_arch: str, case: Case) -> None:
+    run_between_canaries(virtual_arch, case.x(), case.offs())
 
 
 @pytest.mark.parametrize("tokens", [1024, 1025, 2600])
@@ -106,3 +112,38 @@ def test_a_new_number_of_tokens_is_one_launch_of_the_same_code(virtual_arch: str
         colwise_per_group(case.x(), case.offs())
     first, second = virtual.launches
     assert first.code_object == second.code_object
+
+
+@pytest.mark.parametrize("columns", [1, 31, 200, 1408])
+def test_b10_scales_are_exact_between_guard_words(virtual_arch: str, columns: int) -> None:
+    """Blocks of columns that are cut by the last column write neither another group's scales nor beyond them."""
+    x, offs = skewed_values(96, columns), torch.tensor([32, 64, 96], dtype=torch.int32)
+    run_between_canaries(virtual_arch, x, offs)
+
+
+def test_b11_skewed_groups_are_exact(virtual_arch: str) -> None:
+    """Groups far longer than the mean, which the tile is for: nothing is left out of a scale, nothing unwritten."""
+    x = skewed_values(1024, 64)
+    x[300] = 1000
+    run_between_canaries(virtual_arch, x, torch.tensor([448, 576, 832, 1024], dtype=torch.int32))
+
+
+def test_d7_rows_beyond_32_bit_offsets(virtual_arch: str) -> None:
+    """Rows from 2048 on begin 2^31 values and more behind the first, in memory of which only the rows are touched: a
+    group that starts there, and one of many tiles that reaches there."""
+    tokens, stride = 2100, 1 << 20
+    x = far_apart_rows(skewed_values(tokens, 16), stride=stride)
+    for ends in ([2060, *range(2061, 2100)], [*range(1, 40), tokens]):
+        run_between_canaries(virtual_arch, x, torch.tensor(ends, dtype=torch.int32))
+
+
+@settings(derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(tokens=st.integers(1, 40).map(lambda n: 8 * n), blocks=st.integers(1, 9), data=st.data())
+def test_any_groups(virtual_arch: str, tokens: int, blocks: int, data: st.DataObject) -> None:
+    """Sizes that share one compilation; ends at and within chunks, equal ones, and beyond the rows; any bits."""
+    ends = sorted(data.draw(st.lists(st.integers(0, tokens + 9), min_size=4, max_size=7)))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    bits = torch.randint(
+        -(1 << 15), 1 << 15, (tokens, 8 * blocks), generator=torch.Generator().manual_seed(seed), dtype=torch.int16
+    )
+    run_between_canaries(virtual_arch, bits.view(torch.bfloat16), torch.tensor(ends, dtype=torch.int32))
