@@ -72,10 +72,10 @@ def test_odd_sizes(virtual_arch: str) -> None:
     check_exact(sum_problem((40, 40, 90), p=37, q=29, t=97, dtype=dtype), virtual_arch, **small)
 
 
-@pytest.mark.parametrize("out_dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_every_code_within_the_bound(virtual_arch: str, out_dtype: torch.dtype) -> None:
-    """All finite FP8 codes; the public function, whose path is the kernel's."""
+def test_every_code_within_the_bound(virtual_arch: str) -> None:
+    """All finite FP8 codes; the public function, whose path is the kernel's. One 16-bit output on either device."""
     dtype = native_format(virtual_arch).dtype
+    out_dtype = {"gfx942": torch.bfloat16, "gfx950": torch.float16}[virtual_arch]
     for problem, length in (
         (rows_problem(GROUPS["D3 rows behind the last group"], k=K, n=N, dtype=dtype, exact=False), K),
         (sum_problem(GROUPS["D3 rows behind the last group"], p=40, q=N, t=368, dtype=dtype, exact=False), 255),
@@ -86,8 +86,8 @@ def test_every_code_within_the_bound(virtual_arch: str, out_dtype: torch.dtype) 
         assert_within_bound(out, exact, size, length)
 
 
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-def test_16_bit_operands_without_scales(virtual_arch: str, dtype: torch.dtype) -> None:
+def test_16_bit_operands_without_scales(virtual_arch: str) -> None:
+    dtype = {"gfx942": torch.float16, "gfx950": torch.bfloat16}[virtual_arch]
     ends = GROUPS["D1 empty experts"]
     for problem, length in (
         (rows_problem(ends, k=K, n=N, dtype=dtype, exact=False), K),
@@ -121,9 +121,9 @@ def test_nothing_to_sum(virtual_arch: str) -> None:
     dtype = native_format(virtual_arch).dtype
     for m, k, n, ends in ((224, 0, 256, (0, 0, 0, 0)), (0, K, N, (0, 0)), (64, K, 0, (64,))):
         problem = rows_problem(ends, m=m, k=k, n=n, dtype=dtype)
-        out = grouped_gemm(*problem.arguments)
+        out = grouped_gemm(*problem.arguments, out_dtype=torch.float32)
         assert out.shape == (m, n) and (out == 0).all()
-    out = grouped_gemm(*sum_problem((0, 0), p=40, q=N, t=0, dtype=dtype).arguments)
+    out = grouped_gemm(*sum_problem((0, 0), p=40, q=N, t=0, dtype=dtype).arguments, out_dtype=torch.float32)
     assert out.shape == (2, 40, N) and (out == 0).all()
 
 

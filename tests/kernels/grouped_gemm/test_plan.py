@@ -72,6 +72,8 @@ def test_bands_make_the_programs_of_an_l2_share_operands(arch: str) -> None:
     assert all(lines(plan.band) <= 1.25 * lines(other) for other in (1, 2, 4, 8, 16, 32))
 
 
-@pytest.mark.parametrize(("given", "unit"), [((128, 48), 16), ((40,), 8), ((6, 100), 2), ((37, 16), 1), ((0,), 16)])
+@pytest.mark.parametrize(
+    ("given", "unit"), [((128, 48), 16), ((40,), 8), ((6, 100), 2), ((37, 16), 1), ((0, 1), 16), ((16, 1), 1)]
+)
 def test_units(given: tuple[int, ...], unit: int) -> None:
     assert unit_of(*given) == unit

@@ -184,9 +184,12 @@ def band_of(tile: Tile, together: int) -> int:
     return 1 << int(log2(square)) if square >= 1 else 1
 
 
-def unit_of(*sizes: int) -> int:
-    """Largest power of two up to `WIDEST_UNIT` that divides all sizes."""
+def unit_of(length: int, *strides: int) -> int:
+    """Largest power of two up to `WIDEST_UNIT` that divides the length and the strides of what is that long.
+
+    Of no elements, torch sets strides that say nothing.
+    """
     unit = WIDEST_UNIT
-    while any(size % unit for size in sizes):
+    while length % unit or (length and any(stride % unit for stride in strides)):
         unit //= 2
     return unit
