@@ -9,7 +9,7 @@ from wavecast.kernels.device import native_format
 from wavecast.kernels.reference_ops import EPS
 from wavecast.kernels.tensorwise.kernel import cast_kernel, partial_amax_kernel
 from wavecast.kernels.tensorwise.layout import Rows
-from wavecast.kernels.tensorwise.plan import MOST_PARTIALS, plan_tensorwise
+from wavecast.kernels.tensorwise.plan import PARTIALS_BLOCK, plan_tensorwise
 
 pytestmark = [pytest.mark.compile, pytest.mark.parametrize("arch", ["gfx942", "gfx950"])]
 FP8 = {"gfx942": "*fp8e4b8", "gfx950": "*fp8e4nv"}
@@ -24,7 +24,7 @@ def both(arch: str, dtype: str) -> tuple[Facts, Facts]:
     amax = compile_facts(
         partial_amax_kernel, arch=arch, signature=pointers | sizes, constexprs=tile, num_warps=plan.num_warps
     )
-    scales = {"FP8_MAX": native_format(arch).max, "EPS": EPS, "POWER_OF_TWO": True, "MOST_PARTIALS": MOST_PARTIALS}
+    scales = {"FP8_MAX": native_format(arch).max, "EPS": EPS, "POWER_OF_TWO": True, "PARTIALS_BLOCK": PARTIALS_BLOCK}
     names = {"x_ptr": f"*{dtype}", "values_ptr": FP8[arch], "scale_ptr": "*fp32", "inverse_ptr": "*fp32"}
     cast = compile_facts(
         cast_kernel,

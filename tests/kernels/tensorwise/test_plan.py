@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wavecast.kernels.tensorwise.layout import Rows
-from wavecast.kernels.tensorwise.plan import MOST_PARTIALS, plan_tensorwise
+from wavecast.kernels.tensorwise.plan import MOST_PROGRAMS, PARTIALS_BLOCK, plan_tensorwise
 
 ROWS = [
     *(Rows(1, n, n) for n in (0, 1, 7, 8, 4097, 32768 * 2048, 2**33 + 3)),
@@ -22,7 +22,8 @@ def test_every_value_is_in_a_vector_or_in_the_tail(rows: Rows, itemsize: int, ar
     assert plan.tail < plan.vector
     assert plan.tail == 0 or rows.number == 1  # a tail of every row has no place in the kernels
     assert plan.row_stride * plan.vector == rows.stride - rows.stride % plan.vector
-    assert 1 <= plan.partials <= min(plan.tiles, MOST_PARTIALS)
+    assert 1 <= plan.partials <= min(plan.tiles, MOST_PROGRAMS)
+    assert plan.partials <= PARTIALS_BLOCK
     values = plan.tile_rows * plan.tile_vectors * plan.vector
     assert values == plan.num_warps * (32 if arch == "sm_90" else 64) * 32
     down, across = -(-rows.number // plan.tile_rows), -(-plan.vectors // plan.tile_vectors)

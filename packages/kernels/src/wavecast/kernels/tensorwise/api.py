@@ -9,7 +9,7 @@ from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
 from wavecast.kernels.tensorwise.kernel import cast_kernel, partial_amax_kernel
 from wavecast.kernels.tensorwise.layout import rows_of, values_like
-from wavecast.kernels.tensorwise.plan import MOST_PARTIALS, plan_tensorwise
+from wavecast.kernels.tensorwise.plan import PARTIALS_BLOCK, plan_tensorwise
 from wavecast.kernels.tensorwise.reference import quantize_tensorwise_reference
 
 
@@ -58,7 +58,7 @@ def launch_tensorwise(x: torch.Tensor, out: Quantized, conversion: Conversion) -
         partial,
         *sizes,
         plan.partials,
-        MOST_PARTIALS=MOST_PARTIALS,
+        PARTIALS_BLOCK=PARTIALS_BLOCK,
         **conversion.scale_constants,
         **blocks,
     )

@@ -94,7 +94,7 @@ def cast_kernel(
     FP8_MAX: tl.constexpr,
     EPS: tl.constexpr,
     POWER_OF_TWO: tl.constexpr,
-    MOST_PARTIALS: tl.constexpr,
+    PARTIALS_BLOCK: tl.constexpr,
     TILE_ROWS: tl.constexpr,
     TILE_VECTORS: tl.constexpr,
     VECTOR: tl.constexpr,
@@ -104,7 +104,7 @@ def cast_kernel(
     The last tiles come first: what the other launch read last is what caches still hold. Programs that stay for several
     tiles, as there, are slower here: a load then waits for the store before it.
     """
-    index = tl.arange(0, MOST_PARTIALS)
+    index = tl.arange(0, PARTIALS_BLOCK)
     amax = tl.max(tl.load(partial_ptr + index, mask=index < partials, other=0.0), axis=0, keep_dims=True)
     scale = scale_from_amax(amax, FP8_MAX, EPS, POWER_OF_TWO)
     fp8: tl.constexpr = values_ptr.dtype.element_ty

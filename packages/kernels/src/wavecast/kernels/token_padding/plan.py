@@ -11,7 +11,13 @@ from wavecast.kernels.rowwise.plan import VECTOR_BYTES, next_power_of_two, wave_
 NUM_WARPS = 4
 
 LANE_VECTORS = 2
-"""16-byte vectors that a lane moves, in flight together; more only make workgroups that are fewer and longer."""
+"""16-byte vectors that a lane moves, in flight together."""
+
+LANE_VECTORS_WITH_MANY_GROUPS = 8
+"""Likewise: every program looks at all groups, which is worth more rows where there are many."""
+
+MANY_GROUPS = 256
+""""Many" are more than these."""
 
 MOST_ROWS = 16
 """Most rows of a tile."""
@@ -76,7 +82,8 @@ def plan_padding(
     """
     vector = gcd(VECTOR_BYTES // itemsize, columns, row_stride)
     vectors = columns // vector
-    tile = NUM_WARPS * wave_lanes(arch) * LANE_VECTORS
+    lane_vectors = LANE_VECTORS_WITH_MANY_GROUPS if groups > MANY_GROUPS else LANE_VECTORS
+    tile = NUM_WARPS * wave_lanes(arch) * lane_vectors
     tile_rows = gcd(row_unit, MOST_ROWS)
     tile_vectors = min(next_power_of_two(vectors), tile)
     tile_rows = min(tile_rows, tile // tile_vectors)
