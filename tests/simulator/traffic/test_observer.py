@@ -190,3 +190,26 @@ def test_a_launch_without_memory_has_no_traffic(
     assert traffic.bytes_asked == traffic.hbm_read_bytes == traffic.hbm_write_bytes == 0
     assert traffic.coalescing_efficiency == traffic.channel_imbalance == 1.0
     assert traffic.instructions == ()
+
+
+def test_a_grid_whose_lines_fit_the_memory_side_cache_takes_each_from_hbm_once(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    record_of: Callable[..., np.ndarray],
+    execution_of: Callable[..., Execution],
+) -> None:
+    """Two of 64 workgroups run, which all read the same lines: a 32nd of the cache would not hold them."""
+    kernel = kernel_of(["global_load_dword", "s_endpgm"])
+    lines, total, ran = 4096, 64, np.array([0, 1])
+
+    def hbm_lines(small: Device) -> float:
+        buffer = BufferRange(BASE_IN, lines * 128, "x")
+        watcher = TrafficObserver(kernel, small, total_workgroups=total, executed_workgroups=2, buffers=[buffer])
+        for number in ran:
+            for start in range(0, lines, 64):
+                watcher.consume(record_of(0, BASE_IN + (start + LANES) * 128, workgroup=number))
+        count = 2 * lines // 64
+        return watcher.result(execution_of(kernel, ran, total, [count, 2])).hbm_read_bytes / 128
+
+    assert hbm_lines(device.with_value("mall.bytes", lines * 128)) == lines
+    assert hbm_lines(device.with_value("mall.bytes", lines * 64)) > 10 * lines

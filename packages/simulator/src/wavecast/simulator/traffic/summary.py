@@ -78,6 +78,9 @@ def summarise(
     lines = capped_lines(observed.reads, scale, buffers, line_bytes=line)
     hbm_lines = _scaled_misses(int(observed.totals[Flow.HBM_READS]), observed.reads.total(), scale, first_touches=lines)
     written_lines = capped_lines(observed.writes, scale, buffers, line_bytes=line)
+    if (lines + written_lines) * line <= device.mall.bytes:
+        # A sample shares its part of the cache among lines that the whole grid reads: here nothing has to leave it.
+        hbm_lines = min(hbm_lines, lines)
     read_bytes = capped_bytes(observed.reads, scale, buffers, line_bytes=line)
     write_bytes = capped_bytes(observed.writes, scale, buffers, line_bytes=line)
     table = _instruction_table(kernel, device, accesses=accesses, observed=observed, scale=scale)
