@@ -7,6 +7,12 @@ import torch
 from wavecast.kernels.checks import check_fits_int32, check_offsets, check_same_size
 from wavecast.kernels.device import launch_device
 from wavecast.kernels.grouped_gemm.kernel import grouped_rows_kernel, grouped_sum_kernel
+from wavecast.kernels.grouped_gemm.launch_tma import (
+    launch_tma_grouped_2d2d,
+    launch_tma_grouped_2d3d,
+    plan_tma_2d2d,
+    plan_tma_2d3d,
+)
 from wavecast.kernels.grouped_gemm.operands import (
     FP8_DTYPES,
     check_contiguous_sum,
@@ -38,9 +44,11 @@ def grouped_gemm(
     * *sum* (gradient of the weights): ``a`` (P, T) and ``b`` (T, Q); the result (G, P, Q) sums over the part of T from
       ``offs[g-1]`` to ``offs[g]``, and is exactly zero for an empty group.
 
-    The summed dimension is contiguous in both operands. Products are summed in fp32 (on sm_90 FP8 products in runs of
-    128 by the matrix unit, which keeps fewer bits), then multiplied by ``a_inverse``, then by ``b_inverse``, then
-    rounded once. Any sizes and group sizes are right; loads are wide where sizes and strides are multiples of 16.
+    The summed dimension is contiguous in both operands. Products are summed in fp32, then multiplied by ``a_inverse``,
+    then by ``b_inverse``, then rounded once. On sm_90 the matrix unit sums FP8 products with fewer bits, as torch's do
+    with ``use_fast_accum``: an addition loses up to 2^-13 of the larger magnitude. Any sizes and group sizes are right;
+    rows of operands and results that begin at multiples of 16 bytes are moved widely, on sm_90 by the tensor memory
+    accelerator (`tma_obstacle` says when not).
 
     Args:
         a: FP8 (the device's format), bf16 or fp16; strides (any, 1).
@@ -89,9 +97,13 @@ def _rows(
             return grouped_rows_reference(a, b, offs, a_inverse, b_inverse, out_dtype)
         out = torch.empty((m, n), dtype=out_dtype, device=a.device)
         if out.numel():
-            plan = plan_gemm(m, n, k, groups, jagged=True, element_bytes=a.element_size(), arch=way.arch)
+            tma = plan_tma_2d3d(a, b, out, way.arch)
             with launch_device(a):
-                launch_grouped_rows(a, b, offs, a_inverse, b_inverse, out, plan)
+                if tma is not None:
+                    launch_tma_grouped_2d3d(a, b, offs, a_inverse, b_inverse, out, tma)
+                else:
+                    plan = plan_gemm(m, n, k, groups, jagged=True, element_bytes=a.element_size(), arch=way.arch)
+                    launch_grouped_rows(a, b, offs, a_inverse, b_inverse, out, plan)
     return out
 
 
@@ -117,9 +129,13 @@ def _sum(
             return grouped_sum_reference(a, b, offs, a_inverse, b_inverse, out_dtype)
         out = torch.empty((groups, p, q), dtype=out_dtype, device=a.device)
         if out.numel():
-            plan = plan_gemm(p, q, -(-t // groups), groups, element_bytes=a.element_size(), arch=way.arch)
+            tma = plan_tma_2d2d(a, b, out, way.arch)
             with launch_device(a):
-                launch_grouped_sum(a, b, offs, a_inverse, b_inverse, out, plan)
+                if tma is not None:
+                    launch_tma_grouped_2d2d(a, b, offs, a_inverse, b_inverse, out, tma)
+                else:
+                    plan = plan_gemm(p, q, -(-t // groups), groups, element_bytes=a.element_size(), arch=way.arch)
+                    launch_grouped_sum(a, b, offs, a_inverse, b_inverse, out, plan)
     return out
 
 

@@ -7,6 +7,7 @@ import torch
 from wavecast.kernels.checks import check_fits_int32, check_same_size
 from wavecast.kernels.device import launch_device
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
+from wavecast.kernels.grouped_gemm.launch_tma import launch_tma_scaled, plan_tma_scaled
 from wavecast.kernels.grouped_gemm.operands import (
     FP8_DTYPES,
     check_contiguous_sum,
@@ -30,9 +31,9 @@ def scaled_gemm(
 ) -> torch.Tensor:
     """Multiply two FP8 matrices and undo their scales, in one launch.
 
-    K is contiguous in both. Products are summed in fp32 (on sm_90 in runs of 128 by the matrix unit, which keeps fewer
-    bits), multiplied by ``a_inverse``, then by ``b_inverse``, then rounded once. Any sizes are right; loads are wide
-    where K and the strides are multiples of 16.
+    K is contiguous in both. Products are summed in fp32 (on sm_90 by the matrix unit, which keeps fewer bits, see
+    `grouped_gemm`), multiplied by ``a_inverse``, then by ``b_inverse``, then rounded once. Any sizes are right; loads
+    are wide where K and the strides are multiples of 16.
 
     Args:
         a: (M, K) FP8 of the device's format, strides (any, 1).
@@ -61,9 +62,13 @@ def scaled_gemm(
             return scaled_gemm_reference(a, b, a_inverse, b_inverse, out_dtype)
         out = torch.empty((m, n), dtype=out_dtype, device=a.device)
         if out.numel():
-            plan = plan_gemm(m, n, k, element_bytes=a.element_size(), arch=way.arch)
+            tma = plan_tma_scaled(a, b, out, way.arch)
             with launch_device(a):
-                launch_scaled(a, b, a_inverse, b_inverse, out, plan)
+                if tma is not None:
+                    launch_tma_scaled(a, b, a_inverse, b_inverse, out, tma)
+                else:
+                    plan = plan_gemm(m, n, k, element_bytes=a.element_size(), arch=way.arch)
+                    launch_scaled(a, b, a_inverse, b_inverse, out, plan)
     return out
 
 
