@@ -12,7 +12,7 @@ import pytest
 import torch
 from quantizers import assert_same_bytes, column_major, put_specials, skewed_values
 
-from wavecast.kernels import colwise_per_group, expert_weights, fnuz, rowwise, weight_transpose
+from wavecast.kernels import colwise_per_group, expert_weights, fnuz, rowwise, rowwise_per_group, weight_transpose
 from wavecast.kernels.colwise_per_group.baseline import VARIANTS as COLWISE_VARIANTS
 from wavecast.kernels.colwise_per_group.reference import colwise_per_group_reference
 from wavecast.kernels.device import Path, active_arch, last_path, native_format
@@ -20,6 +20,7 @@ from wavecast.kernels.expert_weights.reference import quantize_expert_weights_re
 from wavecast.kernels.fnuz.reference import quantize_fnuz_reference
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
+from wavecast.kernels.rowwise_per_group.reference import quantize_rowwise_per_group_reference
 from wavecast.kernels.weight_transpose.reference import quantize_weight_transpose_reference
 from wavecast.kernels.wgrad_copies.baseline import VARIANTS as WGRAD_VARIANTS
 from wavecast.kernels.wgrad_copies.reference import wgrad_operands_reference
@@ -49,12 +50,20 @@ def check(name: str, actual: Tensors, wanted: Tensors) -> None:
 
 
 @pytest.mark.parametrize("variant", rowwise.VARIANTS)
-@pytest.mark.parametrize("shape", [(1, 16), (5, 100), (300, 2048), (3, 70000)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 16), (5, 100), (300, 2048), (7, 5120), (4, 1800), (3, 70000)], ids=str)
 @pytest.mark.parametrize("power_of_two", [False, True])
 def test_rowwise(fmt: Fp8Format, variant: str, shape: tuple[int, int], power_of_two: bool) -> None:
     x = put_specials(skewed_values(*shape))
     wanted = quantize_rowwise_reference(x, fmt, power_of_two=power_of_two)
     check(variant, rowwise.VARIANTS[variant](x.cuda(), power_of_two=power_of_two), wanted)
+
+
+def test_a8_a_limited_format(fmt: Fp8Format) -> None:
+    """The clamp is not left to a conversion that saturates at the format's own maximum."""
+    x = put_specials(skewed_values(30, 500))
+    limited = fmt.limited_to(fmt.max / 2)
+    wanted = quantize_rowwise_reference(x, limited, power_of_two=False)
+    check("limited", rowwise.quantize_rowwise(x.cuda(), format=limited), wanted)
 
 
 GROUPS = {
@@ -87,6 +96,17 @@ def test_colwise_per_group(fmt: Fp8Format, variant: str, groups: str, columns: i
     assert_same_bytes("scale", actual.scale.cpu(), scale)
     owned = ends[-1]
     assert torch.equal(actual.values.cpu()[:owned].view(torch.uint8), values[:owned].view(torch.uint8))
+
+
+@pytest.mark.parametrize("groups", GROUPS)
+@pytest.mark.parametrize("rows", [1, 37])
+@pytest.mark.parametrize("padding", [0, 3])
+def test_rowwise_per_group(fmt: Fp8Format, groups: str, rows: int, padding: int) -> None:
+    columns, ends = GROUPS[groups]
+    x = put_specials(skewed_values(columns + padding, rows).t().contiguous())
+    offs = torch.tensor(ends, dtype=torch.int32)
+    wanted = quantize_rowwise_per_group_reference(x[:, :columns], offs, fmt, power_of_two=False)
+    check(groups, rowwise_per_group.quantize_rowwise_per_group(x.cuda()[:, :columns], offs.cuda()), wanted)
 
 
 @pytest.mark.parametrize("variant", weight_transpose.VARIANTS)
@@ -146,6 +166,7 @@ def test_no_synchronisation_with_the_host(fmt: Fp8Format) -> None:
         lambda: colwise_per_group.colwise_per_group(x, offs),
         lambda: weight_transpose.quantize_weight_transpose(w),
         lambda: expert_weights.quantize_expert_weights(w),
+        lambda: rowwise_per_group.quantize_rowwise_per_group(x.t().contiguous(), offs),
     ]
     for call in calls:
         call()
@@ -155,3 +176,32 @@ def test_no_synchronisation_with_the_host(fmt: Fp8Format) -> None:
             call()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_calls_can_be_captured_and_replayed(fmt: Fp8Format) -> None:
+    """In a CUDA graph, on new values and new group sizes."""
+    x, offs = skewed_values(512, 128).cuda(), torch.tensor([100, 512], dtype=torch.int32).cuda()
+    w = column_major(skewed_values(2, 128, 64).cuda())
+
+    def all_calls() -> list[Tensors]:
+        return [
+            rowwise.quantize_rowwise(x),
+            colwise_per_group.colwise_per_group(x, offs),
+            rowwise_per_group.quantize_rowwise_per_group(x.view(128, 512), offs),
+            weight_transpose.quantize_weight_transpose(w),
+            expert_weights.quantize_expert_weights(w),
+        ]
+
+    all_calls()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        captured = all_calls()
+    x.copy_(skewed_values(512, 128, seed=1))
+    w.copy_(skewed_values(2, 128, 64, seed=2))
+    offs.copy_(torch.tensor([333, 400], dtype=torch.int32))
+    graph.replay()
+    for number, (replayed, called) in enumerate(zip(captured, all_calls(), strict=True)):
+        for part, (a, b) in enumerate(zip(replayed, called, strict=True)):
+            assert a is not None
+            assert b is not None
+            assert_same_bytes(f"{number} {part}", a.cpu(), b.cpu())

@@ -22,7 +22,7 @@ def test_a_lane_keeps_what_its_registers_hold(n: int, arch: str | None, dtype: t
     assert plan.streamed == (n > plan.resident_rows)
     assert n % plan.pack == 0
     assert plan.block_n % plan.pack == 0
-    assert plan.programs == 3 * 4
+    assert plan.programs == 3 * -(-100 // plan.block_k)
 
 
 @pytest.mark.parametrize(("n", "rows_read_twice"), [(1408, 0), (5120, 0), (7168, 2048), (8192, 3072)])
@@ -60,3 +60,11 @@ def _strip(pid: int, programs: int, sharers: int, xcds: int) -> int:
     span = sharers * xcds
     within = pid % span
     return pid - within + within % xcds * sharers + within // xcds if pid < programs // span * span else pid
+
+
+@pytest.mark.parametrize(
+    ("n", "block_k", "rows"), [(1408, 32, 1536), (2048, 32, 2048), (2052, 16, 3072), (5120, 16, 4096), (7168, 16, 5120)]
+)
+def test_nvidia_takes_narrow_strips_where_wide_ones_do_not_fit(n: int, block_k: int, rows: int) -> None:
+    plan = plan_weight_transpose(32, 4096, n, dtype=torch.bfloat16, arch="sm_90")
+    assert (plan.block_k, plan.resident_rows, plan.xcds) == (block_k, rows, 1)

@@ -20,12 +20,18 @@ RESIDENT_VECTORS = 20
 """16-byte vectors a lane keeps: 80 of the 128 registers that a lane of a 16-wave workgroup has; the tests check that
 the compiler needs no more than the rest."""
 
+NARROW_BLOCK_K = 16
+"""Values of K in a strip on NVIDIA where more rows are to fit."""
+
+NVIDIA_VECTORS = 16
+"""Vectors a lane keeps on NVIDIA; with `RESIDENT_VECTORS` it spills, unless a loop over further rows follows."""
+
 WAVES = (4, 8, 16)
 """Workgroup sizes, smallest first: small ones let several workgroups overlap on a CU."""
 
 LINE_BYTES = 128
 XCDS = 8
-"""Dies that workgroups are dealt to in turn on MI300X, MI325X and MI355X. Another number (6 on MI300A, 1 on NVIDIA)
+"""Dies that workgroups are dealt to in turn on MI300X, MI325X and MI355X; NVIDIA has one. Another number (6 on MI300A)
 changes the order of strips only, never a result."""
 
 
@@ -76,6 +82,9 @@ def plan_weight_transpose(experts: int, k: int, n: int, *, dtype: torch.dtype, a
     The smallest workgroup whose registers hold a whole strip is taken; if none does, the largest, which keeps as many
     rows as fit (5,120 of bf16) and reads the rest twice.
 
+    On NVIDIA a strip that does not fit is halved in width to `NARROW_BLOCK_K`: a sector of 32 bytes, the smallest read
+    that costs nothing extra there, so that twice the rows stay in registers and the rest of all strips in flight in L2.
+
     Args:
         experts, k, n: sizes of the weight.
         dtype: of the weight.
@@ -84,19 +93,27 @@ def plan_weight_transpose(experts: int, k: int, n: int, *, dtype: torch.dtype, a
     lanes = wave_lanes(arch)
     itemsize = dtype.itemsize
     pack = 4 if n and n % 4 == 0 else 1
-    rows_a_wave = lanes * (VECTOR_BYTES // itemsize) // BLOCK_K * pack
-    most_blocks = RESIDENT_VECTORS // pack
-    num_warps = next((w for w in WAVES if w * rows_a_wave * most_blocks >= n), WAVES[-1])
-    block_n = num_warps * rows_a_wave
+    nvidia = lanes == 32
+    vectors = NVIDIA_VECTORS if nvidia else RESIDENT_VECTORS
+
+    def rows_of(waves: int, block_k: int) -> int:
+        return waves * lanes * (VECTOR_BYTES // itemsize) // block_k * pack
+
+    block_k = NARROW_BLOCK_K if nvidia and rows_of(WAVES[-1], BLOCK_K) * (vectors // pack) < n else BLOCK_K
+    if nvidia and rows_of(WAVES[-1], block_k) * (RESIDENT_VECTORS // pack) < n:
+        vectors = RESIDENT_VECTORS
+    most_blocks = vectors // pack
+    num_warps = next((w for w in WAVES if rows_of(w, block_k) * most_blocks >= n), WAVES[-1])
+    block_n = rows_of(num_warps, block_k)
     resident_blocks = min(max(-(-n // block_n), 1), most_blocks)
     return TransposePlan(
         block_n=block_n,
-        block_k=BLOCK_K,
+        block_k=block_k,
         num_warps=num_warps,
         resident_blocks=resident_blocks,
         streamed=n > resident_blocks * block_n,
         pack=pack,
-        sharers=max(LINE_BYTES // (BLOCK_K * itemsize), 1),
-        xcds=XCDS,
-        programs=experts * -(-k // BLOCK_K),
+        sharers=max(LINE_BYTES // (block_k * itemsize), 1),
+        xcds=1 if nvidia else XCDS,
+        programs=experts * -(-k // block_k),
     )
