@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import faulthandler
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -232,7 +233,7 @@ def machine() -> dict[str, str]:
     gpu = torch.cuda.is_available()
     return {
         "gpu": torch.cuda.get_device_name() if gpu else "none",
-        "arch": str(getattr(torch.cuda.get_device_properties(0), "gcnArchName", "")) if gpu else "",
+        "arch": torch.cuda.get_device_properties(0).gcnArchName if gpu and torch.version.hip else "",
         "capability": ".".join(map(str, torch.cuda.get_device_capability())) if gpu else "",
         "torch": torch.__version__,
         "triton": triton.__version__,
@@ -292,6 +293,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         number, count = map(int, given.worker.split("/"))
         warm_up(cases[number::count], place)
         return 0
+    # Pools of compiling processes cost more to start than they save, the more so one in each worker.
+    os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")
     begun = time.perf_counter()
     if given.warm_up:
         start_workers(given.warm_up, sys.argv[1:] if arguments is None else arguments, seconds=given.seconds / 2)
@@ -305,6 +308,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if left <= 0:
             print(f"not reached in {given.seconds:g} s: " + "; ".join(case.name for case in cases[number:]))
             break
+        print(f"{case.name} …", file=sys.stderr, flush=True)
         try:
             found.append(measure(case, place, clock, seconds=min(0.5, left / 4), watchdog=given.watchdog))
         except Exception as error:  # the other cases are still worth their time
