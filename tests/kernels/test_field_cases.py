@@ -6,13 +6,17 @@ then holds for all of them. Cases that concern one operator only are in its own 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 import triton
 import triton.language as tl
 from quantizers import assert_same_bytes
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
 
 from wavecast.kernels._device_helpers import quantize as device_quantize
 from wavecast.kernels.colwise_per_group import colwise_per_group
@@ -21,8 +25,11 @@ from wavecast.kernels.expert_weights import quantize_expert_weights
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, Fp8Format
 from wavecast.kernels.reference_ops import EPS, quantize, scale_from_amax
 from wavecast.kernels.rowwise import quantize_rowwise
+from wavecast.kernels.rowwise.kernel import rowwise_resident_kernel, rowwise_streaming_kernel
 from wavecast.kernels.rowwise_per_group import quantize_rowwise_per_group
+from wavecast.kernels.rowwise_per_group.kernel import rowwise_per_group_kernel
 from wavecast.kernels.weight_transpose import quantize_weight_transpose
+from wavecast.kernels.weight_transpose.kernel import transpose_strip_kernel
 
 pytestmark = pytest.mark.execute
 
@@ -208,3 +215,47 @@ def test_b5_eps_is_one_named_constant(virtual_arch: str, quantize_rows: Quantize
     _, scale, _ = quantize_rows(amax[:, None] * torch.ones(K), None)
     wanted = torch.full((4,), fmt.max) / torch.tensor([EPS, EPS, 2 * EPS, 4 * EPS])
     assert torch.equal(scale, wanted.repeat(2))
+
+
+SCALES = {"FP8_MAX": 240.0, "EPS": EPS, "POWER_OF_TWO": False}
+ROWS_OF_FP8 = {"x_ptr": "*bf16", "values_ptr": "*fp8e4b8", "scale_ptr": "*fp32", "inverse_ptr": "*fp32"}
+KERNELS = {
+    rowwise_resident_kernel: (
+        ROWS_OF_FP8 | {"m": "i32", "k": "i32", "x_row_stride": "i32"},
+        SCALES | {"BLOCK_M": 2, "BLOCK_K": 128, "PIECES": 2, "VECTOR": 8},
+    ),
+    rowwise_streaming_kernel: (
+        ROWS_OF_FP8 | {"k": "i32", "x_row_stride": "i32"},
+        SCALES | {"BLOCK_K": 512, "VECTOR": 8},
+    ),
+    rowwise_per_group_kernel: (
+        ROWS_OF_FP8 | {"offs_ptr": "*i32"} | dict.fromkeys(("m", "k_units", "row_stride_units", "groups"), "i32"),
+        SCALES | {"UNIT": 8, "BLOCK_M": 2, "BLOCK_K": 128, "VECTOR": 8},
+    ),
+    transpose_strip_kernel: (
+        {"w_ptr": "*bf16", "words_ptr": "*i32", "scale_ptr": "*fp32", "inverse_ptr": "*fp32"}
+        | {"k": "i32", "n": "i32", "programs": "i32"},
+        SCALES
+        | {"FP8": tl.float8e4b8, "WORD": tl.int32, "KEY": tl.int16, "BLOCK_N": 256, "BLOCK_K": 32, "PACK": 4}
+        | {"RESIDENT_BLOCKS": 1, "STREAMED": True, "SHARERS": 2, "XCDS": 8},
+    ),
+}
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.__name__)
+def test_d7_products_of_sizes_have_64_bits(kernel: Any) -> None:
+    """A row, expert or column times a stride may pass 2^31; 32-bit products have a factor that is compiled in.
+
+    Executed beyond 2^31 are `rowwise`, `rowwise_per_group` and `colwise_per_group`; the last multiplies within a tile
+    in 32 bits, and the host refuses tiles that this is too few for.
+    """
+    types, constants = KERNELS[kernel]
+    places = {(kernel.arg_names.index(name),): value for name, value in constants.items()}
+    signature = {name: types.get(name, "constexpr") for name in kernel.arg_names}
+    source = ASTSource(kernel, signature, places)
+    text = triton.compile(source, target=GPUTarget("hip", "gfx942", 64), options={"num_warps": 1}).asm["ttir"]
+    products = re.findall(r"arith\.muli (%\S+), (%\S+) (?:overflow<\S+> )?: (?:tensor<\S*x)?i(\d+)", text)
+    constant = set(re.findall(r"(%\S+) = arith\.constant", text))
+    assert sum(width == "64" for _, _, width in products) >= 2
+    assert not [(a, b) for a, b, width in products if width == "32" and not constant & {a, b}]
