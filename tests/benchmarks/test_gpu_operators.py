@@ -12,7 +12,7 @@ SCRIPT = FOLDER / "gpu_operators.py"
 sys.path.insert(0, str(FOLDER))
 
 import gpu_page
-from gpu_operators import Entry, Measured, Target, compare, lines_of, measure
+from gpu_operators import Entry, Measured, Target, compare, lines_of, main, measure
 from gpu_timing import HostClock, interleaved
 
 PAGE, EVIDENCE = gpu_page.PAGE, gpu_page.EVIDENCE
@@ -46,11 +46,11 @@ def test_tried_out_without_a_gpu(tmp_path: Path) -> None:
     assert "## Products" in text and "### rowwise 96 tokens × 256 n" in text
 
 
-def test_misuse() -> None:
-    assert run("--only", "nothing").returncode == 2
-    listed = run("--list", "--only", "training")
-    assert listed.returncode == 0
-    assert all(line.startswith("training/") for line in listed.stdout.splitlines())
+def test_misuse(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--only", "nothing"]) == 2
+    assert "groups are quantizers, weights, gemm, training" in capsys.readouterr().err
+    assert main(["--list", "--only", "training"]) == 0
+    assert all(line.startswith("training/") for line in capsys.readouterr().out.splitlines())
 
 
 def test_contestants_take_turns() -> None:
