@@ -188,3 +188,23 @@ def test_accumulation_in_place(machine: Machine, opcode: str, size: int, depth: 
     expected = 3 * (a.astype(np.float64) @ b.astype(np.float64).T) + c
     actual = wave.vector[D_REGISTER : D_REGISTER + len(words_c)]
     np.testing.assert_array_equal(actual, accumulator_words(expected.astype(accumulator)))
+
+
+@pytest.mark.execute
+@pytest.mark.parametrize("shift", [-2, 2])
+def test_accumulator_that_overlaps_the_result(machine: Machine, shift: int) -> None:
+    """D begins two registers before or behind C, as compilers let four registers do."""
+    opcode, size, depth, types, _ = CASES[1]
+    rng = np.random.default_rng(2)
+    type_a, type_b = element_types(types, "gfx942")
+    a, b = rng.integers(-4, 5, (size, depth)).astype(type_a), rng.integers(-4, 5, (size, depth)).astype(type_b)
+    c = rng.integers(-4, 5, (size, size)).astype(np.float32)
+    words_a, words_b, words_c = operand_words(a, depth), operand_words(b, depth), accumulator_words(c)
+    vector = {A_REGISTER + i: row for i, row in enumerate(words_a)}
+    vector |= {B_REGISTER + i: row for i, row in enumerate(words_b)}
+    vector |= {C_REGISTER + i: row for i, row in enumerate(words_c)}
+    spans = (span(C_REGISTER + shift, 4), span(A_REGISTER, len(words_a)), span(B_REGISTER, len(words_b)))
+    wave = machine.run(f"{opcode} {', '.join(spans)}, {span(C_REGISTER, 4)}", vector=vector)
+    expected = a.astype(np.float64) @ b.astype(np.float64).T + c
+    actual = wave.vector[C_REGISTER + shift : C_REGISTER + shift + 4]
+    np.testing.assert_array_equal(actual, accumulator_words(expected.astype(np.float32)))

@@ -154,8 +154,9 @@ def product(e: Emitter, shape: Shape, a: ir.Value, b: ir.Value) -> None:
     in_place = e.b.icmp_unsigned("==", e.argument(0), e.argument(3))
     is_register = e.form.operands[3].kind == "v"
     with e.b.if_then(e.b.not_(in_place)) if is_register else contextlib.nullcontext():
-        for register in range(shape.registers):
-            _store_d(e, register, _c_register(e, register, element))
+        # Compilers let a D of four registers begin inside C: all of C is read before any of D is written.
+        for register, value in enumerate([_c_register(e, register, element) for register in range(shape.registers)]):
+            _store_d(e, register, value)
     registers = 2 if element is F64 else 1
     depth = min(shape.depth, _UNROLLED)
     with e.for_each(shape.depth // depth) as chunk, e.for_each(shape.registers) as register:
@@ -234,6 +235,7 @@ def _small_blocks(e: Emitter, shape: Shape) -> None:
     cbsz, abid = int(e.form.modifier("cbsz")), int(e.form.modifier("abid"))  # type: ignore[arg-type]
     a = list(unpack(e, 1, shape.per_lane, shape.source))
     b = list(unpack(e, 2, shape.per_lane, shape.source))
+    totals = []
     for register in range(shape.registers):
         total = _c_register(e, register, F32)
         sources = []
@@ -243,6 +245,8 @@ def _small_blocks(e: Emitter, shape: Shape) -> None:
             sources.append(shared * 4 + register)
         for k in range(shape.depth):
             total = multiply_add(e, e.shuffle(a[k], sources), b[k], total)
+        totals.append(total)
+    for register, total in enumerate(totals):
         _store_d(e, register, total)
 
 
