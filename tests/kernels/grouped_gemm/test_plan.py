@@ -53,7 +53,7 @@ def test_compiler_options_are_those_of_the_architecture() -> None:
     options = {
         arch: dict(plan_gemm(*DEEPSEEK, element_bytes=1, arch=arch).backend_options) for arch in ("gfx942", "sm_90")
     }
-    assert options == {"gfx942": {"matrix_instr_nonkdim": 16, "kpack": 2}, "sm_90": {}}
+    assert options == {"gfx942": {"matrix_instr_nonkdim": 16, "kpack": 2, "waves_per_eu": 2}, "sm_90": {}}
 
 
 def test_no_more_programs_than_tiles() -> None:

@@ -23,6 +23,10 @@ another number is as right and less balanced."""
 OTHER_COMPUTE_UNITS = 128
 """For architectures not listed."""
 
+SIMDS = 4
+"""SIMDs of a compute unit on AMD: the compiler is told how many waves each is to hold, so that it takes no more
+registers than they have."""
+
 XCDS = 8
 """Dies that workgroups are dealt to in turn on gfx942 and gfx950. Another number changes the order of tiles only."""
 
@@ -155,7 +159,11 @@ def plan_gemm(
     programs = -(-min(slots, max(most_tiles, 1)) // xcds) * xcds
     # kpack 2: two instructions' values of a lane are neighbours in LDS, 16 bytes of FP8. A block_k of one instruction
     # would then come out wrong (Triton 3.7); these have at least two.
-    options = {"matrix_instr_nonkdim": tile.nonkdim, "kpack": 2 if arch == "gfx942" else 1} if arch and on_gfx else {}
+    options = {
+        "matrix_instr_nonkdim": tile.nonkdim,
+        "kpack": 2 if arch == "gfx942" else 1,
+        "waves_per_eu": tile.num_warps * tile.per_unit // SIMDS,
+    }
     what = f"groups of {rows / groups:.0f} rows on average" if jagged else f"outputs of {rows} rows"
     return GemmPlan(
         block_m=tile.m,
@@ -168,7 +176,7 @@ def plan_gemm(
         xcds=xcds,
         lanes=64 if on_gfx else 32,
         programs=programs,
-        backend_options=tuple(options.items()),
+        backend_options=tuple(options.items()) if arch and on_gfx else (),
         reason=f"{what} and {columns} columns are about {estimate(tile)[0]:.0f} tiles of {tile.m} x {tile.n} for "
         f"{slots} programs at a time, the least time of the candidates",
     )
