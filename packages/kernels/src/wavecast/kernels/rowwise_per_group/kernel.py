@@ -1,9 +1,9 @@
 """Device code of the row-wise quantizer per group: one launch, one read of a group that fits the block.
 
 Group bounds are unaligned, and along the contiguous axis. Blocks start at a multiple of VECTOR columns, so that a
-lane's vector is aligned whatever the bounds are: loads take whole vectors, of which values of the neighbouring groups
-are left out of the amax. A vector that a bound cuts is left out of the vector stores and stored byte by byte
-afterwards: no two groups write the same byte, and each byte is written once.
+lane's vector is aligned whatever the bounds are, and consist of whole vectors, which need no mask for each value. The
+vectors that the two bounds of a group cut are read and stored value by value, beside the blocks: no two groups write
+the same byte, and each byte is written once.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from wavecast.kernels._device_helpers import (
     magnitude_of_key,
     quantize,
     scale_from_amax,
-    zero_key,
 )
 
 
@@ -31,41 +30,26 @@ def _block_columns(first, BLOCK_K: tl.constexpr, VECTOR: tl.constexpr):
 
 
 @triton.jit
-def _load(x_rows_ptr, first, end, k, row_mask, BLOCK_K: tl.constexpr, VECTOR: tl.constexpr):
-    """(BLOCK_M, vectors, VECTOR) values: every vector that starts before ``end``, whole, zero beyond column k."""
+def _load(x_rows_ptr, first, stop, row_mask, BLOCK_K: tl.constexpr, VECTOR: tl.constexpr):
+    """(BLOCK_M, vectors, VECTOR) values of the block at ``first``, zero from ``stop`` on, a multiple of VECTOR."""
     vectors, columns = _block_columns(first, BLOCK_K, VECTOR)
-    mask = row_mask[:, None, None] & ((vectors < end) & (columns < k))[None, :, :]
+    mask = row_mask[:, None, None] & (vectors < stop)[None, :, :]
     return tl.load(x_rows_ptr[:, None, None] + columns[None, :, :], mask=mask, other=0.0)
 
 
 @triton.jit
-def _largest_key(x, first, start, end):
-    """(BLOCK_M,) largest `magnitude_key` of the columns inside [start, end), int32."""
-    _, columns = _block_columns(first, x.shape[1] * x.shape[2], x.shape[2])
-    key = magnitude_key(x)
-    key = tl.where(inside(columns, start, end)[None, :, :], key, tl.full(key.shape, zero_key(x.dtype), key.dtype))
-    return tl.reduce(tl.reduce(key, 2, larger), 1, larger).to(tl.int32)
+def _largest_key(x):
+    """(BLOCK_M,) largest `magnitude_key` of (BLOCK_M, vectors, VECTOR) values, int32."""
+    return tl.reduce(tl.reduce(magnitude_key(x), 2, larger), 1, larger).to(tl.int32)
 
 
 @triton.jit
-def _store(values_rows_ptr, x, scale, first, start, end, row_mask, FP8_MAX: tl.constexpr):
-    """Quantize a block and store it, vectors that are not wholly inside [start, end) left out."""
+def _store(values_rows_ptr, x, scale, first, stop, row_mask, FP8_MAX: tl.constexpr):
+    """Quantize the block at ``first`` and store it up to ``stop``."""
     vectors, columns = _block_columns(first, x.shape[1] * x.shape[2], x.shape[2])
-    whole = (vectors >= start) & (vectors + x.shape[2] <= end)
     y = quantize(x, scale[:, None, None], FP8_MAX, values_rows_ptr.dtype.element_ty)
-    mask = row_mask[:, None, None] & whole[None, :, :]
+    mask = row_mask[:, None, None] & (vectors < stop)[None, :, :]
     tl.store(values_rows_ptr[:, None, None] + columns[None, :, :], y, mask=mask)
-
-
-@triton.jit
-def _store_cut_vector(x_rows_ptr, values_rows_ptr, scale, first, start, end, row_mask, FP8_MAX: tl.constexpr,
-                      VECTOR: tl.constexpr):  # fmt: skip
-    """The columns of the vector at ``first`` that are inside [start, end), byte by byte."""
-    columns = first + tl.arange(0, VECTOR)[None, :]
-    mask = row_mask[:, None] & inside(columns, start, end)
-    x = tl.load(x_rows_ptr[:, None] + columns, mask=mask, other=0.0)
-    y = quantize(x, scale[:, None], FP8_MAX, values_rows_ptr.dtype.element_ty)
-    tl.store(values_rows_ptr[:, None] + columns, y, mask=mask)
 
 
 @triton.jit
@@ -111,30 +95,31 @@ def rowwise_per_group_kernel(
     end = tl.minimum(tl.maximum(end, start), k)
     if group == groups - 1:
         _zero_columns(values_rows_ptr, end, k, row_mask, BLOCK_K, VECTOR)
-    base = start // VECTOR * VECTOR
-    # Columns before the last block: none if the group fits a block, as then it is read once.
-    last = base + tl.maximum(tl.cdiv(end - base, BLOCK_K) - 1, 0) * BLOCK_K
     dtype: tl.constexpr = x_ptr.dtype.element_ty
-    key = tl.full((BLOCK_M,), zero_key(dtype), tl.int32)
+    # Whole vectors are [base, stop). What is cut is in the vector before base and in the one at stop.
+    base = tl.cdiv(start, VECTOR) * VECTOR
+    stop = end // VECTOR * VECTOR
+    index = tl.arange(0, 2 * VECTOR)
+    cut_columns = tl.where(index < VECTOR, base, tl.maximum(stop, base)) - VECTOR + index
+    cut_mask = row_mask[:, None] & inside(cut_columns, start, end)[None, :]
+    cut = tl.load(x_rows_ptr[:, None] + cut_columns[None, :], mask=cut_mask, other=0.0)
+    key = tl.reduce(magnitude_key(cut), 1, larger).to(tl.int32)
+    # Columns before the last block: none if the group fits a block, as then it is read once.
+    last = base + tl.maximum(tl.cdiv(stop - base, BLOCK_K) - 1, 0) * BLOCK_K
     for first in range(base, last, BLOCK_K):
-        x = _load(x_rows_ptr, first, end, k, row_mask, BLOCK_K, VECTOR)
-        key = tl.maximum(key, _largest_key(x, first, start, end))
+        key = tl.maximum(key, _largest_key(_load(x_rows_ptr, first, stop, row_mask, BLOCK_K, VECTOR)))
     # The last block stays in registers from here to its store.
-    held = _load(x_rows_ptr, last, end, k, row_mask, BLOCK_K, VECTOR)
-    key = tl.maximum(key, _largest_key(held, last, start, end))
+    held = _load(x_rows_ptr, last, stop, row_mask, BLOCK_K, VECTOR)
+    key = tl.maximum(key, _largest_key(held))
     scale = scale_from_amax(magnitude_of_key(key, dtype), FP8_MAX, EPS, POWER_OF_TWO)
-    _store(values_rows_ptr, held, scale, last, start, end, row_mask, FP8_MAX)
+    _store(values_rows_ptr, held, scale, last, stop, row_mask, FP8_MAX)
     # Backwards: what was read last is what the caches still hold.
     for step in range(base, last, BLOCK_K):
         first = last - BLOCK_K - (step - base)
-        x = _load(x_rows_ptr, first, end, k, row_mask, BLOCK_K, VECTOR)
-        _store(values_rows_ptr, x, scale, first, start, end, row_mask, FP8_MAX)
-    cut = end // VECTOR * VECTOR
-    if start > base:
-        _store_cut_vector(x_rows_ptr, values_rows_ptr, scale, base, start, tl.minimum(end, base + VECTOR), row_mask,
-                          FP8_MAX, VECTOR)  # fmt: skip
-    if (cut < end) & (cut >= start):
-        _store_cut_vector(x_rows_ptr, values_rows_ptr, scale, cut, cut, end, row_mask, FP8_MAX, VECTOR)
+        x = _load(x_rows_ptr, first, stop, row_mask, BLOCK_K, VECTOR)
+        _store(values_rows_ptr, x, scale, first, stop, row_mask, FP8_MAX)
+    y = quantize(cut, scale[:, None], FP8_MAX, values_ptr.dtype.element_ty)
+    tl.store(values_rows_ptr[:, None] + cut_columns[None, :], y, mask=cut_mask)
     out = group.to(tl.int64) * m + rows
     tl.store(scale_ptr + out, scale, mask=row_mask)
     tl.store(inverse_ptr + out, inverse_of(scale), mask=row_mask)
