@@ -29,6 +29,7 @@ from wavecast.kernels import device, ops
 from wavecast.kernels.device import active_arch, default_format_name, last_path
 from wavecast.kernels.formats import format_named
 from wavecast.kernels.training import Recipe, convert_to_fp8_training, fp8_linear, scaled_grouped_mm
+from wavecast.kernels.transposed_copy import copy_transposed
 
 pytestmark = pytest.mark.gpu
 
@@ -88,6 +89,15 @@ def test_within_the_step_of_fp8(layer: Layer, recipe: Recipe) -> None:
         sum_error=2.0**-11 if str(active_arch()).startswith("sm_") else 0.0,
     )
     assert_within(Products(*(t.cpu() for t in actual)), three_products(layer, *operands), bounds)
+
+
+@pytest.mark.parametrize("dtype", [BF16, torch.float32, torch.uint8], ids=str)
+@pytest.mark.parametrize("shape", [(512, 384), (3, 130, 70), (5, 7)], ids=str)
+def test_transposed_copies(dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    x = torch.randint(0, 255, shape, device="cuda").to(dtype)
+    if dtype is torch.uint8:
+        x = x.view(format_named(default_format_name()).dtype)
+    assert torch.equal(copy_transposed(x).view(torch.uint8), x.mT.contiguous().view(torch.uint8))
 
 
 class Step:
