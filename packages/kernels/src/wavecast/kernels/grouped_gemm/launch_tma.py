@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 import torch
 from triton.experimental.gluon.language import NVMMASharedLayout
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from wavecast.kernels.grouped_gemm.kernel_tma import gemm_tma_kernel
 from wavecast.kernels.grouped_gemm.plan_tma import ALIGNMENT, TmaPlan, plan_tma_grouped, tma_obstacle
+
+_log = logging.getLogger(__name__)
 
 WIDEST_SWIZZLE = 128
 """Bytes of a row over which shared memory is permuted, at most."""
@@ -51,6 +55,7 @@ def _plan(
         out_stride=columns, aligned=all(t.data_ptr() % ALIGNMENT == 0 for t in (a, b, out)), **sizes,
     )  # fmt: skip
     if obstacle is not None:
+        _log.info("no tensor memory accelerator: %s", obstacle)
         return None
     return plan_tma_grouped(**sizes)
 
