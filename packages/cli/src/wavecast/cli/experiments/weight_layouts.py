@@ -25,8 +25,8 @@ EXPERIMENT = Experiment(
     device="mi300x",
     dtype="bf16",
     published=(),
-    remark="8 and 16 of the 32 experts of a GPU, every workgroup executed: a second read of an expert's weights may find "
-    "them in the memory-side cache",
+    remark="8 and 16 of the 32 experts of a GPU, every workgroup executed: a second read of an expert's weights may "
+    "find them in the memory-side cache",
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
     operator="wavecast.kernels.weight_layouts:quantize_weight_layouts",

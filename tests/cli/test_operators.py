@@ -1,0 +1,117 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from wavecast.cli import operators, simulate
+from wavecast.cli.app import run
+from wavecast.cli.experiments.catalogue import EXPERIMENTS
+
+PAGE = Path(__file__).resolve().parents[2] / "docs/reference/operators.md"
+
+
+def tables_of(text: str) -> dict[str, list[list[str]]]:
+    """Rows of each device's table, cells apart, heading first."""
+    tables: dict[str, list[list[str]]] = {}
+    for section in text.split("\n## ")[1:]:
+        device, _, body = section.partition("\n")
+        lines = [line for line in body.splitlines() if line.startswith("|")]
+        if lines:
+            tables[device] = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return tables
+
+
+def expected_rows() -> list[tuple[str, str]]:
+    """Operator and shape of every line, from the catalogue alone."""
+    rows = []
+    for name, experiment in EXPERIMENTS.items():
+        if name in operators.NO_OPERATOR:
+            continue
+        variants = [f"{name} {variant}" for variant in experiment.variants] if experiment.other_operands else [name]
+        sizes = [" × ".join(f"{value:,} {key}" for key, value in shape.items()) for shape in experiment.shapes]
+        rows += [(variant, size) for size in sizes for variant in variants]
+    return rows
+
+
+def test_page_has_the_command_s_columns_devices_and_operators() -> None:
+    text = PAGE.read_text()
+    assert text.startswith(operators.HEAD)
+    tables = tables_of(text)
+    assert tuple(tables) == operators.DEVICES
+    for heading, _, *rows in tables.values():
+        assert tuple(heading) == operators.COLUMNS
+        assert [(row[0], row[1]) for row in rows] == expected_rows()
+        assert {len(row) for row in rows} == {len(operators.COLUMNS)}
+
+
+def test_entries_say_who_is_compared(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["operators", "colwise-per-group", "scaled-gemm", "--jobs", "1", "--markdown"]) == 0
+    tables = tables_of(capsys.readouterr().out)
+    cells = dict(zip(operators.COLUMNS, tables["mi300x"][2], strict=True))
+    assert cells["shape"] == "32,768 tokens × 2,048 n × 32 groups"
+    assert (cells["µs"], cells["baseline µs"]) == ("100", "800 byte-stores, 8.00×")
+    assert cells["published µs"] == "785 byte-stores, 136 fused-single-pass"
+    assert (cells["HBM MB"], cells["× minimum"]) == ("3.000", "0.01")
+    assert (cells["VGPR"], cells["spill B"], cells["loads"]) == ("64", "–", "–")
+    scaled = dict(zip(operators.COLUMNS, tables["mi300x"][4], strict=True))
+    assert (scaled["operator"], scaled["baseline µs"]) == ("scaled-gemm", "–")
+    assert scaled["published µs"] == "558 FBGEMM, CK row-wise"
+    # Published times are of one device.
+    assert {row[5] for row in tables["mi355x"][2:]} == {"–"}
+
+
+def test_an_operator_on_several_types_has_a_line_for_each(
+    fake_simulator: list[str], times_us: dict[str, float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    times_us |= {"bf16": 50.0, "fp8": 25.0}
+    assert run(["operators", "grouped-gemm", "--jobs", "1", "--json", "--device", "mi300x"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "wavecast.operators/1"
+    first, second = document["operators"][:2]
+    assert (first["operator"], first["baseline_us"]) == ("grouped-gemm bf16", None)
+    assert (second["operator"], second["baseline_us"], second["baseline"]) == ("grouped-gemm fp8", 50.0, "bf16")
+    assert second["row"]["predicted_us"] == 25.0
+    assert second["floor_us"] < first["floor_us"]
+
+
+def test_what_fails_is_said_and_the_others_are_shown(
+    fake_simulator: list[str], times_us: dict[str, float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    del times_us["wavecast"]
+    arguments = ["operators", "rowwise", "colwise-per-group", "--jobs", "1", "--device", "mi300x", "--markdown"]
+    assert run(arguments) == 1
+    captured = capsys.readouterr()
+    assert captured.err.startswith("error: colwise-per-group: wavecast does not run\n\nhint: 4 of 4 failed")
+    assert "| fails: wavecast does not run |" in captured.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [(["fnuz"], "no operator is called 'fnuz'"), (["--device", "h100"], "no device is called 'h100'")],
+)
+def test_misuse(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["operators", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")
+
+
+def test_floor_is_a_launch_and_the_longer_of_bytes_and_operations() -> None:
+    moving = simulate.floor_us("mi300x", minimum_bytes=4_110_000_000, flop=0, dtype="bf16")
+    launch = moving - 1000  # mi300x copies 4.11 TB/s
+    assert 1 < launch < 10
+    flop = 4096 * 304 * 1_207_000  # a millisecond of FP8 at the sustained clock
+    assert simulate.floor_us("mi300x", minimum_bytes=1, flop=flop, dtype="fp8") == pytest.approx(launch + 1000)
+    assert simulate.floor_us("mi300x", minimum_bytes=1, flop=flop, dtype="bf16") == pytest.approx(launch + 2000)
+    # gfx950 multiplies FP8 fastest with the instructions for mixed formats.
+    assert simulate.floor_us("mi355x", minimum_bytes=1, flop=flop, dtype="fp8") < launch + 1000
+
+
+@pytest.mark.execute
+def test_widths_are_those_of_the_executed_accesses() -> None:
+    experiment = EXPERIMENTS["blockwise"]
+    inputs = experiment.make_inputs({"tokens": 128, "n": 256})
+    found = simulate.predict_run(lambda: experiment.run("wavecast", inputs), device="mi300x", whole=True)
+    assert sum(found.load_widths.values()) == pytest.approx(1)
+    assert found.load_widths[16] > 0.95
+    assert found.store_widths[8] > 0.95  # eight bf16 values are eight bytes of FP8
