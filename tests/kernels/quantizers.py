@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
 
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantized
@@ -53,6 +55,19 @@ def skewed_values(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 
     generator = torch.Generator().manual_seed(seed)
     size = torch.logspace(-2, 2, shape[0]).reshape(-1, *[1] * (len(shape) - 1))
     return (torch.randn(*shape, generator=generator) * size).to(dtype)
+
+
+def any_bits(*shape: int, seed: int) -> torch.Tensor:
+    """bf16 of uniformly distributed bits: every exponent, NaN and infinities."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randint(-(1 << 15), 1 << 15, shape, generator=generator, dtype=torch.int16).view(torch.bfloat16)
+
+
+REPEATABLE = settings(
+    derandomize=True, deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+"""Hypothesis: the same examples in every run, few enough to execute them, and none a fresh virtual device."""
+SEEDS = st.integers(0, 2**32 - 1)
 
 
 def put_specials(x: torch.Tensor) -> torch.Tensor:

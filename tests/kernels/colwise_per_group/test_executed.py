@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 from colwise_cases import CASES, Case
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
-from quantizers import assert_same_bytes, far_apart_rows, guarded_outputs, skewed_values
+from quantizers import REPEATABLE, SEEDS, any_bits, assert_same_bytes, far_apart_rows, guarded_outputs, skewed_values
 
 from wavecast.kernels.colwise_per_group import colwise_per_group
 from wavecast.kernels.colwise_per_group.api import launch_colwise
@@ -137,13 +137,10 @@ def test_d7_rows_beyond_32_bit_offsets(virtual_arch: str) -> None:
         run_between_canaries(virtual_arch, x, torch.tensor(ends, dtype=torch.int32))
 
 
-@settings(derandomize=True, deadline=None, max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(tokens=st.integers(1, 40).map(lambda n: 8 * n), blocks=st.integers(1, 9), data=st.data())
-def test_any_groups(virtual_arch: str, tokens: int, blocks: int, data: st.DataObject) -> None:
-    """Sizes that share one compilation; ends at and within chunks, equal ones, and beyond the rows; any bits."""
+@REPEATABLE
+@given(tokens=st.integers(1, 40).map(lambda n: 8 * n), blocks=st.integers(1, 9), seed=SEEDS, data=st.data())
+def test_any_groups(virtual_arch: str, tokens: int, blocks: int, seed: int, data: st.DataObject) -> None:
+    """Sizes that share one compilation; ends at and within chunks, equal ones, and beyond the rows."""
     ends = sorted(data.draw(st.lists(st.integers(0, tokens + 9), min_size=4, max_size=7)))
-    seed = data.draw(st.integers(0, 2**32 - 1))
-    bits = torch.randint(
-        -(1 << 15), 1 << 15, (tokens, 8 * blocks), generator=torch.Generator().manual_seed(seed), dtype=torch.int16
-    )
-    run_between_canaries(virtual_arch, bits.view(torch.bfloat16), torch.tensor(ends, dtype=torch.int32))
+    x = any_bits(tokens, 8 * blocks, seed=seed)
+    run_between_canaries(virtual_arch, x, torch.tensor(ends, dtype=torch.int32))

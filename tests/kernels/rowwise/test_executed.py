@@ -6,7 +6,18 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from quantizers import assert_same_results, check_launch, far_apart_rows, put_specials, skewed_values
+from hypothesis import given
+from hypothesis import strategies as st
+from quantizers import (
+    REPEATABLE,
+    SEEDS,
+    any_bits,
+    assert_same_results,
+    check_launch,
+    far_apart_rows,
+    put_specials,
+    skewed_values,
+)
 
 from wavecast.kernels.device import native_format
 from wavecast.kernels.formats import E4M3FNUZ, FORMATS, Fp8Format
@@ -89,3 +100,11 @@ def test_nothing_to_do(virtual_arch: str, variant: str, shape: tuple[int, int]) 
     x = torch.empty(*shape, dtype=torch.bfloat16)
     wanted = quantize_rowwise_reference(x, native_format(virtual_arch), power_of_two=False)
     assert_same_results(variant, VARIANTS[variant](x), wanted)
+
+
+@REPEATABLE
+@given(m=st.integers(1, 9), k=st.integers(17, 31), padding=st.integers(0, 5), seed=SEEDS)
+def test_any_rows(virtual_arch: str, m: int, k: int, padding: int, seed: int) -> None:
+    x = any_bits(m, k + padding, seed=seed)[:, :k]
+    fmt = native_format(virtual_arch)
+    check_launch(launch_fused, quantize_rowwise_reference, x, fmt=fmt, power_of_two=False, arch=virtual_arch)

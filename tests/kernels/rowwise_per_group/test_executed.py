@@ -6,10 +6,13 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from quantizers import (
     CANARY,
+    REPEATABLE,
+    SEEDS,
+    any_bits,
     assert_same_results,
     far_apart_rows,
     guarded_outputs,
@@ -102,14 +105,12 @@ def test_d7_rows_beyond_32_bit_offsets(virtual_arch: str) -> None:
     run_between_canaries(virtual_arch, x, torch.tensor([20, 45], dtype=torch.int32))
 
 
-@settings(derandomize=True, deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(m=st.integers(1, 9), k=st.integers(1, 32).map(lambda n: 8 * n), data=st.data())
-def test_any_groups(virtual_arch: str, m: int, k: int, data: st.DataObject) -> None:
+@REPEATABLE
+@given(m=st.integers(1, 9), k=st.integers(1, 32).map(lambda n: 8 * n), seed=SEEDS, data=st.data())
+def test_any_groups(virtual_arch: str, m: int, k: int, seed: int, data: st.DataObject) -> None:
     """Sizes that share one compilation; ends at and within vectors, equal ones, and beyond k."""
-    offs = torch.tensor(sorted(data.draw(st.lists(st.integers(0, k + 9), min_size=3, max_size=6))), dtype=torch.int32)
-    bits = data.draw(st.integers(0, 2**32 - 1))
-    x = torch.randint(-(1 << 15), 1 << 15, (m, k), generator=torch.Generator().manual_seed(bits), dtype=torch.int16)
-    run_between_canaries(virtual_arch, x.view(torch.bfloat16), offs)
+    ends = sorted(data.draw(st.lists(st.integers(0, k + 9), min_size=3, max_size=6)))
+    run_between_canaries(virtual_arch, any_bits(m, k, seed=seed), torch.tensor(ends, dtype=torch.int32))
 
 
 @pytest.mark.parametrize("shape", [(0, 16), (3, 0)], ids=str)

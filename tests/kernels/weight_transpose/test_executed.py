@@ -7,7 +7,18 @@ from functools import partial
 
 import pytest
 import torch
-from quantizers import assert_same_results, check_launch, column_major, finite_weights, special_weights
+from hypothesis import given
+from hypothesis import strategies as st
+from quantizers import (
+    REPEATABLE,
+    SEEDS,
+    any_bits,
+    assert_same_results,
+    check_launch,
+    column_major,
+    finite_weights,
+    special_weights,
+)
 
 from wavecast.kernels.device import native_format
 from wavecast.kernels.weight_transpose import VARIANTS
@@ -63,3 +74,12 @@ def test_nothing_to_do(virtual_arch: str, variant: str, shape: tuple[int, int, i
     weight = column_major(torch.empty(*shape, dtype=torch.bfloat16))
     wanted = quantize_weight_transpose_reference(weight, native_format(virtual_arch), power_of_two=True)
     assert_same_results(variant, VARIANTS[variant](weight, power_of_two=True), wanted)
+
+
+@REPEATABLE
+@given(experts=st.integers(1, 3), k=st.integers(17, 31), n=st.integers(0, 4).map(lambda n: 8 * n + 4), seed=SEEDS)
+def test_any_weights(virtual_arch: str, experts: int, k: int, n: int, seed: int) -> None:
+    weight = any_bits(experts, n, k, seed=seed).transpose(1, 2)
+    fmt = native_format(virtual_arch)
+    reference = quantize_weight_transpose_reference
+    check_launch(launch_strips, reference, weight, fmt=fmt, power_of_two=False, arch=virtual_arch)
