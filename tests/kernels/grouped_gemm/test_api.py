@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from gemms import GROUPS, Problem, rows_problem, sum_problem
 
-from wavecast.kernels.device import Path, active_arch, last_path, native_format
+from wavecast.kernels.device import Path as Taken
+from wavecast.kernels.device import active_arch, last_path, native_format
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ
 from wavecast.kernels.grouped_gemm import grouped_gemm
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets
@@ -29,7 +34,7 @@ def problem(rows: bool, dtype: torch.dtype = E4M3FNUZ.dtype) -> Problem:
 def test_without_a_device_the_reference_answers(rows: bool, dtype: torch.dtype) -> None:
     a, b, offs, a_inverse, b_inverse = problem(rows, dtype).arguments
     out = grouped_gemm(a.requires_grad_() if dtype == torch.bfloat16 else a, b, offs, a_inverse, b_inverse)
-    assert last_path() is Path.REFERENCE
+    assert last_path() is Taken.REFERENCE
     flat = [None if i is None else i.squeeze(1) for i in (a_inverse, b_inverse)]
     wanted = (grouped_rows_reference if rows else grouped_sum_reference)(a, b, offs, *flat, torch.bfloat16)
     assert out.dtype == torch.bfloat16 and torch.equal(out, wanted) and not out.requires_grad
@@ -104,3 +109,23 @@ def test_d7_what_does_not_fit_in_32_bits_is_refused_before_the_launch() -> None:
         check_tile_offsets(plan, 64, 2**31 // plan.block_n, 64, 128)
     with pytest.raises(ValueError, match="tile of the output"):
         check_tile_offsets(plan, 64, 64, 2**31 // plan.block_m, 128)
+
+
+def test_in_the_interpreter_the_kernels_run_or_say_what_it_cannot_multiply() -> None:
+    script = """
+import pytest, torch
+from gemms import assert_exact, grouped_exact_and_size, rows_problem, sum_problem
+from wavecast.kernels import last_path
+from wavecast.kernels.grouped_gemm import grouped_gemm
+for given in (
+    rows_problem((10, 10, 30), m=40, k=48, n=32, dtype=torch.float16),
+    sum_problem((10, 30), t=32, p=40, q=32, dtype=torch.float8_e4m3fn),
+):
+    assert_exact(grouped_gemm(*given.arguments, out_dtype=torch.float32), grouped_exact_and_size(given)[0])
+    assert last_path() == "interpreter"
+with pytest.raises(ValueError, match="bfloat16, which Triton's interpreter does not multiply"):
+    grouped_gemm(*rows_problem((10, 35), m=100, k=48, n=32, dtype=torch.bfloat16).arguments)
+"""
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(Path(__file__).parents[1])}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

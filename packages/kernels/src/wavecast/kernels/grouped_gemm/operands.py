@@ -5,11 +5,14 @@ from __future__ import annotations
 import torch
 
 from wavecast.kernels.checks import check_tensor
-from wavecast.kernels.device import Route, active_arch, default_format_name, has_fp8, route
-from wavecast.kernels.formats import FORMATS, format_named, format_of
+from wavecast.kernels.device import Path, Route, active_arch, default_format_name, has_fp8, route
+from wavecast.kernels.formats import E4M3FN, E5M2, FORMATS, format_named, format_of
 
 FP8_DTYPES = tuple(fmt.dtype for fmt in FORMATS)
 OPERAND_DTYPES = (*FP8_DTYPES, torch.bfloat16, torch.float16)
+INTERPRETED_DTYPES = (torch.float16, E4M3FN.dtype, E5M2.dtype)
+"""What Triton's interpreter multiplies. Of bf16 it would multiply the bits; the FNUZ formats it does not know."""
+
 OUT_DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 
 
@@ -93,15 +96,22 @@ def route_operands(*tensors: torch.Tensor | None) -> Route:
     given = [tensor for tensor in tensors if tensor is not None]
     dtype, arch = given[0].dtype, active_arch()
     if dtype not in FP8_DTYPES:
-        return route(*given, format=format_named(default_format_name()))
-    fmt = format_of(dtype)
-    if arch is not None and has_fp8(arch) and not fmt.is_native_on(arch):
-        possible = ", ".join(f.name for f in FORMATS if f.is_native_on(arch))
+        way = route(*given, format=format_named(default_format_name()))
+    else:
+        fmt = format_of(dtype)
+        if arch is not None and has_fp8(arch) and not fmt.is_native_on(arch):
+            possible = ", ".join(f.name for f in FORMATS if f.is_native_on(arch))
+            raise ValueError(
+                f"operands are {fmt.name}, which {arch} does not multiply in hardware; possible there: {possible}; "
+                "quantize them on this device"
+            )
+        way = route(*given, format=fmt)
+    if way.path is Path.INTERPRETER and dtype not in INTERPRETED_DTYPES:
         raise ValueError(
-            f"operands are {fmt.name}, which {arch} does not multiply in hardware; possible there: {possible}; "
-            "quantize them on this device"
+            f"operands are {_name(dtype)}, which Triton's interpreter does not multiply; possible there: "
+            f"{', '.join(map(_name, INTERPRETED_DTYPES))}; or unset TRITON_INTERPRET"
         )
-    return route(*given, format=fmt)
+    return way
 
 
 def _name(dtype: torch.dtype) -> str:
