@@ -16,7 +16,7 @@ from wavecast.kernels.reference_ops import EPS
 def compiled(arch: str, maximum: float) -> Facts:
     plan = plan_rowwise(32768, 4096, dtype=torch.bfloat16, arch=arch)
     signature = {"x_ptr": "*bf16", "values_ptr": "*fp8e4b8", "scale_ptr": "*fp32", "inverse_ptr": "*fp32"}
-    constexprs = {"FP8_MAX": maximum, "EPS": EPS, "POWER_OF_TWO": False}
+    constexprs = {"FP8_MAX": maximum, "EPS": EPS, "POWER_OF_TWO": False, "PIECES": plan.pieces}
     return compile_facts(
         rowwise_resident_kernel,
         arch=arch,
