@@ -7,8 +7,8 @@ largest power of two up to 16 that divides them all: the compiler then knows how
 the same UNIT does not compile anew.
 
 Rows and columns beyond the last are read as copies of the last one and never stored, so that only the summed index
-needs a mask, and that only in the first and last block. There both operands are masked: 0 times a NaN of a neighbour
-would be NaN.
+needs a mask, and that only in the last block and in what a group begins and ends with inside a unit. There both
+operands are masked: 0 times a NaN of a neighbour would be NaN.
 """
 
 from __future__ import annotations
@@ -40,17 +40,14 @@ def tile_position(index, tiles_m, tiles_n, BAND: tl.constexpr):
 
 
 @triton.jit
-def _add_masked(acc, a_ptr, b_ptr, a_offsets, b_offsets, at, start, end, UNIT: tl.constexpr, RAGGED: tl.constexpr,
-                BLOCK_K: tl.constexpr, IMPRECISE: tl.constexpr):  # fmt: skip
-    """One block of the sum, of which only start <= k < end counts. Whole units are loaded and cut in registers."""
-    ks = at + tl.arange(0, BLOCK_K)
-    loaded = ks < tl.cdiv(end, UNIT) * UNIT
-    a = tl.load(a_ptr + at + a_offsets, mask=loaded[None, :], other=0.0)
-    b = tl.load(b_ptr + at + b_offsets, mask=loaded[:, None], other=0.0)
-    if RAGGED:
-        counts = (ks >= start) & (ks < end)
-        a = tl.where(counts[None, :], a, tl.zeros_like(a))
-        b = tl.where(counts[:, None], b, tl.zeros_like(b))
+def _add_slivers(acc, a_ptr, b_ptr, a_rows, b_columns, start, end, first, last, UNIT: tl.constexpr,
+                 BLOCK_K: tl.constexpr, IMPRECISE: tl.constexpr):  # fmt: skip
+    """What is before the first and behind the last whole unit of a group, element by element, as one block."""
+    index = tl.arange(0, BLOCK_K)
+    ks = tl.where(index < UNIT, first - UNIT + index, tl.maximum(first, last) - UNIT + index)
+    counts = (index < 2 * UNIT) & (ks >= start) & (ks < end)
+    a = tl.load(a_ptr + (a_rows[:, None] + ks[None, :]), mask=counts[None, :], other=0.0)
+    b = tl.load(b_ptr + (ks[:, None] + b_columns[None, :]), mask=counts[:, None], other=0.0)
     return tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
 
 
@@ -72,21 +69,26 @@ def sum_of_products(
     a_offsets = a_rows[:, None] + ks[None, :]
     b_offsets = ks[:, None] + b_columns[None, :]
     acc = tl.zeros((a_rows.shape[0], b_columns.shape[0]), tl.float32)
-    at = start
-    if RAGGED:
-        at = start // UNIT * UNIT
-        if at < start:
-            acc = _add_masked(acc, a_ptr, b_ptr, a_offsets, b_offsets, at, start, end, UNIT, RAGGED, BLOCK_K, IMPRECISE)
-            at += BLOCK_K
-    whole = at + tl.maximum(end - at, 0) // BLOCK_K * BLOCK_K
-    for block in range(at, whole, BLOCK_K):
+    # Whole units, so that loads are wide.
+    first = tl.cdiv(start, UNIT) * UNIT
+    last = end // UNIT * UNIT
+    whole = first + tl.maximum(last - first, 0) // BLOCK_K * BLOCK_K
+    for block in range(first, whole, BLOCK_K):
         a = tl.load(a_ptr + block + a_offsets)
         b = tl.load(b_ptr + block + b_offsets)
         acc = tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
     if CUT:
-        if whole < end:
-            acc = _add_masked(acc, a_ptr, b_ptr, a_offsets, b_offsets, whole, start, end, UNIT, RAGGED, BLOCK_K,
-                              IMPRECISE)  # fmt: skip
+        if whole < last:
+            counts = whole + ks < last
+            a = tl.load(a_ptr + whole + a_offsets, mask=counts[None, :], other=0.0)
+            b = tl.load(b_ptr + whole + b_offsets, mask=counts[:, None], other=0.0)
+            acc = tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
+    if RAGGED and UNIT > 1:
+        if (start < first) | (last < end):
+            # Half a block has room for two units, and for two matrix instructions.
+            HALF: tl.constexpr = BLOCK_K // 2
+            PART: tl.constexpr = IMPRECISE if IMPRECISE is None else HALF
+            acc = _add_slivers(acc, a_ptr, b_ptr, a_rows, b_columns, start, end, first, last, UNIT, HALF, PART)
     return acc
 
 
