@@ -79,6 +79,10 @@ def wgrad_operands(
 ) -> WgradOperands:
     """Quantize both operands straight from their row-major form: two launches, 3 bytes an element, no copy.
 
+    One launch of the same kernel for both was tried, with pointers chosen by the program's index. On an H200 it took 1
+    to 8 % less time for groups of equal size and 21 % less where two launches take 22 us, but 4 % more (491 us instead
+    of 471) for 32 random groups, which is what experts have. So there are two.
+
     Args:
         grad_output: ``(tokens, n)``, bf16, fp16 or fp32; rows contiguous.
         a: ``(tokens, k)``, likewise.
