@@ -52,6 +52,17 @@ def _add_slivers(acc, a_ptr, b_ptr, a_rows, b_columns, start, end, first, last, 
 
 
 @triton.jit
+def _add_units(acc, a_ptr, b_ptr, a_offsets, b_offsets, at, first, last, BLOCK_K: tl.constexpr,
+               IMPRECISE: tl.constexpr):  # fmt: skip
+    """The block at ``at``, of which first <= k < last counts; both are multiples of a unit, so that loads are wide."""
+    ks = at + tl.arange(0, BLOCK_K)
+    counts = (ks >= first) & (ks < last)
+    a = tl.load(a_ptr + at + a_offsets, mask=counts[None, :], other=0.0)
+    b = tl.load(b_ptr + at + b_offsets, mask=counts[:, None], other=0.0)
+    return tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
+
+
+@triton.jit
 def sum_of_products(
     a_ptr, b_ptr, a_rows, b_columns, start, end, UNIT: tl.constexpr, RAGGED: tl.constexpr, CUT: tl.constexpr,
     BLOCK_K: tl.constexpr, IMPRECISE: tl.constexpr,
@@ -69,20 +80,24 @@ def sum_of_products(
     a_offsets = a_rows[:, None] + ks[None, :]
     b_offsets = ks[:, None] + b_columns[None, :]
     acc = tl.zeros((a_rows.shape[0], b_columns.shape[0]), tl.float32)
-    # Whole units, so that loads are wide.
+    # Whole units, so that loads are wide, in blocks that begin at multiples of their length: from elsewhere on, every
+    # row of every block would be in two cache lines.
     first = tl.cdiv(start, UNIT) * UNIT
     last = end // UNIT * UNIT
-    whole = first + tl.maximum(last - first, 0) // BLOCK_K * BLOCK_K
-    for block in range(first, whole, BLOCK_K):
+    at = first
+    if RAGGED:
+        at = first // BLOCK_K * BLOCK_K
+        if at < first:
+            acc = _add_units(acc, a_ptr, b_ptr, a_offsets, b_offsets, at, first, last, BLOCK_K, IMPRECISE)
+            at += BLOCK_K
+    whole = at + tl.maximum(last - at, 0) // BLOCK_K * BLOCK_K
+    for block in range(at, whole, BLOCK_K):
         a = tl.load(a_ptr + block + a_offsets)
         b = tl.load(b_ptr + block + b_offsets)
         acc = tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
     if CUT:
         if whole < last:
-            counts = whole + ks < last
-            a = tl.load(a_ptr + whole + a_offsets, mask=counts[None, :], other=0.0)
-            b = tl.load(b_ptr + whole + b_offsets, mask=counts[:, None], other=0.0)
-            acc = tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
+            acc = _add_units(acc, a_ptr, b_ptr, a_offsets, b_offsets, whole, first, last, BLOCK_K, IMPRECISE)
     if RAGGED and UNIT > 1:
         if (start < first) | (last < end):
             # Half a block has room for two units, and for two matrix instructions.
