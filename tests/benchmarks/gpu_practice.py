@@ -196,21 +196,24 @@ def forget_compiled() -> None:
 
 
 class Torchao:
-    """torchao's quantizer kernels from a checkout.
+    """torchao's quantizer kernels.
 
     Args:
-        folder: the checkout, which contains the package ``torchao``.
+        folder: a checkout, which contains the package ``torchao``, or a folder with the two files alone.
     """
 
-    ROWS = "torchao.prototype.moe_training.kernels.float8_rowwise"
-    JAGGED = "torchao.prototype.moe_training.kernels.jagged_float8_scales"
+    PACKAGE = "torchao.prototype.moe_training.kernels"
+    ROWS, JAGGED = "float8_rowwise", "jagged_float8_scales"
 
     def __init__(self, folder: Path) -> None:
-        if str(folder) not in sys.path:
-            sys.path.insert(0, str(folder))
+        is_checkout = (folder / "torchao").is_dir()
+        place = str(folder if is_checkout else folder.resolve())
+        if place not in sys.path:
+            sys.path.insert(0, place)
+        self._prefix = f"{self.PACKAGE}." if is_checkout else ""
 
     def _call(self, module: str, name: str, *tensors: torch.Tensor) -> Any:
-        function = getattr(import_module(module), name)
+        function = getattr(import_module(self._prefix + module), name)
         return function(*tensors, output_dtype=FP8, round_scales_to_power_of_2=False)
 
     def rowwise(self, x: torch.Tensor) -> Any:
