@@ -98,22 +98,40 @@ def test_offsets_are_clipped_to_the_rows() -> None:
     assert group_bounds(torch.tensor([-3, 4, 99, 120], dtype=torch.int32), 10) == [(0, 0), (0, 4), (4, 10), (10, 10)]
 
 
-@pytest.mark.parametrize("arch", ["gfx942", "gfx950", "sm_90", None])
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950", None])
 @pytest.mark.parametrize("element_bytes", [2, 4])
 def test_plan_fills_waves_and_lines(arch: str | None, element_bytes: int) -> None:
     previous = 0
     for mean in (1, 100, 128, 129, 512, 1024, 1025, 2048):
         tile = plan(32 * mean, 32, element_bytes=element_bytes, arch=arch)
-        assert tile.row_lanes * tile.col_lanes == (32 if arch == "sm_90" else 64)
+        assert tile.row_lanes * tile.col_lanes == 64
         assert tile.columns * element_bytes == LINE_BYTES
         assert tile.chunk == CHUNK
         assert tile.on_gfx is (arch in {"gfx942", "gfx950"})
         assert tile.waves <= 16
-        assert previous <= tile.rows or arch == "sm_90"
+        assert previous <= tile.rows
         previous = tile.rows
-        if arch != "sm_90":
-            assert mean <= tile.rows < max(2 * mean, 256)
-            assert "read once" in tile.reason
+        assert mean <= tile.rows < max(2 * mean, 256)
+        assert "read once" in tile.reason
+
+
+@pytest.mark.parametrize(
+    ("mean", "waves", "rows", "row_bytes"),
+    [
+        (1, 4, 512, 64),
+        (520, 4, 512, 64),
+        (1024, 8, 1024, 64),
+        (1040, 8, 1024, 64),
+        (2048, 8, 2048, 32),
+        (2049, 16, 1024, 128),
+    ],
+)
+def test_plan_narrows_the_tile_on_nvidia(mean: int, waves: int, rows: int, row_bytes: int) -> None:
+    tile = plan(32 * mean, 32, element_bytes=2, arch="sm_90")
+    assert (tile.waves, tile.rows, 2 * tile.columns) == (waves, rows, row_bytes)
+    assert tile.row_lanes * tile.col_lanes == 32
+    assert not tile.on_gfx
+    assert ("read once" in tile.reason) is (mean <= rows)
 
 
 def test_plan_streams_longer_groups_and_says_so() -> None:

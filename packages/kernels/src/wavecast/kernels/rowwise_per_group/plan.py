@@ -52,8 +52,8 @@ def plan_rowwise_per_group(m: int, k: int, groups: int, *, dtype: torch.dtype, a
 
     On NVIDIA a program is a single warp with `WARP_VALUES` values. Its steps depend on one another (bounds, values,
     maximum, scale, results), and many programs that never wait for each other's warps hide that better than few large
-    ones: 95 % of the bandwidth of a copy against 77 % for the same work in programs of four warps. Rounding the mean
-    group down, not up, spares work on lanes without a value; what is loaded twice comes from the L1 cache.
+    ones: 95 % of the bandwidth of a copy on an H200, where the same work in programs of four warps reaches 81 %.
+    Rounding the mean group down, not up, spares work on lanes without a value; what is loaded twice comes from a cache.
 
     Args:
         m, k: rows and columns.
