@@ -22,7 +22,8 @@ are medians with a cold cache, contestants taking turns in every round. Written 
 
 *Share* is the bandwidth at the minimum bytes, inputs and outputs once, over that of a copy of the input measured in the
 same rounds. *× ours* is a contestant's time over ours. *Spread* is half the distance between the first and the last
-decile. A contestant whose result is wrong, or that cannot run, has no time but a remark.
+decile. *Bytes next* are FP8 bytes that are the neighbouring value, since a scale was rounded otherwise. A contestant
+whose result is wrong, or that cannot run, has no time but a remark.
 """
 TITLES = {
     "quantizers": "Quantizers",
@@ -120,9 +121,17 @@ def _number(value: float | None, digits: int) -> str:
     return "–" if value is None else f"{value:,.{digits}f}"
 
 
+def _document(file: Path) -> dict[str, Any]:
+    """The figures of a run: its JSON file, or what it printed with its JSON in the last line that begins with it."""
+    text = file.read_text(encoding="utf-8")
+    if not text.startswith("{"):
+        text = next((line[5:] for line in reversed(text.splitlines()) if line.startswith("JSON {")), "{}")
+    return dict(json.loads(text))
+
+
 def write_page(files: Sequence[Path], *, target: Path = PAGE, evidence: Path = EVIDENCE) -> None:
     """Merge the runs, write the dated evidence file and the page."""
-    found = merged([json.loads(file.read_text(encoding="utf-8")) for file in files])
+    found = merged([_document(file) for file in files])
     name = f"{found['machine']['date']}-h200-operators.json"
     (evidence / name).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     target.write_text(page(found, evidence=name), encoding="utf-8")

@@ -125,6 +125,20 @@ def test_runs_are_merged_on_one_machine_only() -> None:
         gpu_page.merged([{"schema": "other/1"}])
 
 
+def test_page_is_written_from_files_and_from_what_was_printed(tmp_path: Path) -> None:
+    case = example(Entry("wavecast", "exact", us=1.0)).__dict__ | {"targets": [], "entries": []}
+    case["entries"] = [Entry("wavecast", "exact", us=1.0).__dict__]
+    machine = {"gpu": "H200", "torch": "2", "triton": "3", "date": "2026-01-02"}
+    document = {"schema": gpu_page.SCHEMA, "machine": machine, "cases": [case]}
+    other = document | {"cases": [case | {"operator": "colwise"}]}
+    (tmp_path / "one.json").write_text(json.dumps(document))
+    (tmp_path / "two.txt").write_text(f"tables\nJSON {json.dumps(other)}\nexit 0\n")
+    gpu_page.write_page([tmp_path / "one.json", tmp_path / "two.txt"], target=tmp_path / "page.md", evidence=tmp_path)
+    text = (tmp_path / "page.md").read_text()
+    assert "### rowwise 10 tokens × 20 n" in text and "### colwise 10 tokens × 20 n" in text
+    assert len(json.loads((tmp_path / "2026-01-02-h200-operators.json").read_text())["cases"]) == 2
+
+
 def test_missed_targets_stand_out() -> None:
     assert gpu_page.target_text(Target("share of copy", 0.9, 0.45).__dict__).startswith("**share of copy ≥ 0.90 missed")
 
