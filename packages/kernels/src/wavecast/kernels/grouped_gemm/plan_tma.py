@@ -15,14 +15,15 @@ ALIGNMENT = 16
 
 BLOCK_M, BLOCK_N = 128, 256
 """An output tile. The two consumers' accumulators fill their registers half, and 384 rows of operands are read for
-32,768 results: a square tile of 128 would need half as much again from L2, which is what then bounds it."""
+32,768 results: a square tile of 128 would need a third more from L2, whose bandwidth is what bounds a GPU that is not hot."""
 
 BLOCK_K_BYTES = 128
 """Bytes of a row in a block: the widest swizzle of shared memory."""
 
-K_ALIGNMENT_BYTES = 128
-"""Where the first block of a group may begin: at cache lines. From multiples of 16 on, which the accelerator would take
-too, every row of every block would be two lines of L2."""
+K_ALIGNMENT_BYTES = ALIGNMENT
+"""Where the first block of a group may begin in the sum form. Groups that begin at multiples of 16, as padded ones do,
+so have nothing to be trimmed at their head, but rows of their blocks in two cache lines each. Not measured: whether
+whole lines would pay, at the price of trimming most heads."""
 
 STAGES = 4
 """K blocks in flight: 192 of the 227 KiB of shared memory."""
