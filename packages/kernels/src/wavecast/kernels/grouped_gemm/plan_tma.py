@@ -15,7 +15,7 @@ ALIGNMENT = 16
 
 BLOCK_M, BLOCK_N = 128, 256
 """An output tile. The two consumers' accumulators fill their registers half, and 384 rows of operands are read for
-32,768 results: a square tile of 128 would need a third more from L2, whose bandwidth is what bounds a GPU that is not hot."""
+32,768 results: square tiles of 128 would need a third more from L2, whose bandwidth bounds a GPU that is not hot."""
 
 BLOCK_K_BYTES = 128
 """Bytes of a row in a block: the widest swizzle of shared memory."""
@@ -104,7 +104,11 @@ def tma_obstacle(
 
 
 def plan_tma_grouped(*, element_bytes: int, out_bytes: int) -> TmaPlan:
-    """Plan for operands without a `tma_obstacle`: one tile for all, since it won at every shape it was tried on.
+    """Plan for operands without a `tma_obstacle`: one tile for all shapes.
+
+    Measured beside it were 3 stages (within the noise), blocks of half the bytes (5 % slower), bands of 4, 8 and 32
+    rows of tiles (within the noise, but for 8 at four thousand rows a group, 5 to 12 % slower) and one buffer on the
+    way out (within the noise). Other tiles were not.
 
     Args:
         element_bytes, out_bytes: of an operand's and of the result's element.
