@@ -63,30 +63,19 @@ def _put_specials(x: torch.Tensor) -> torch.Tensor:
 
 
 CASES = (
-    Case("aligned equal groups", 512, 256, (128, 256, 384, 512)),
     Case("tails in every dimension", 301, 150, (37, 150, 293), special=True),
-    Case("columns below a tile, odd", 77, 7, (40, 77), special=True),
-    Case("columns a multiple of 8 only, rows of 2", 190, 136, (70, 190)),
-    Case("rows a multiple of 4 only", 92, 16, (41, 92)),
-    Case("rows a multiple of 8 only, empty groups first, middle, last", 360, 24, (0, 61, 61, 61, 360, 360),
-         special=True),
-    Case("empty groups where tiles meet", 384, 16, (0, 128, 128, 256, 256, 384, 384)),
-    Case("one group has nearly all", 640, 16, (3, 5, 630, 640), special=True),
+    Case("empty groups first, middle, last", 360, 24, (0, 61, 61, 61, 360, 360), special=True),
+    Case("one group has nearly all, many columns", 400, 1040, (3, 5, 390, 400), special=True),
     Case("groups within one chunk", 16, 8, (1, 3, 3, 6, 8, 13)),
-    Case("bounds at every residue of a chunk", 304, 8, (1, 18, 35, 52, 69, 86, 103, 120, 137, 154, 171, 188, 205, 223)),
     Case("no row belongs to a group", 40, 16, (0, 0), special=True),
-    Case("rows behind the last group, cut", 300, 16, (7, 13), special=True),
     Case("offsets beyond the rows", 48, 8, (20, 60, 80)),
     Case("no rows at all", 0, 8, (0, 0)),
     Case("no columns at all", 8, 0, (5,)),
     Case("one value", 1, 1, (1,)),
-    Case("one column", 200, 1, (60, 190)),
     Case("padded rows", 64, 40, (30, 64), row_padding=24),
-    Case("padded rows, odd stride", 64, 40, (30, 64), row_padding=3),
     Case("fp16", 144, 48, (31, 144), dtype=torch.float16, special=True),
-    Case("fp32", 144, 80, (31, 144), dtype=torch.float32, special=True),
     Case("fp32, odd", 33, 5, (31, 33), dtype=torch.float32, special=True),
-)  # fmt: skip
+)
 
 
 def check(launch: Callable[..., None], case: Case, *, fmt: Fp8Format, power_of_two: bool, arch: str | None) -> None:
