@@ -105,7 +105,13 @@ def plan_dual_layout(tokens: int, columns: int, groups: int, *, element_bytes: i
         reason = f"a launch for each layout: one for both takes {NVIDIA_COLUMNS} columns or more to be faster"
         return DualLayoutPlan(tile, None, 0, None, held, reason)
     if on_nvidia:
-        tile = replace(tile, waves=NVIDIA_WARPS, row_lanes=NVIDIA_ROW_LANES, col_lanes=32 // NVIDIA_ROW_LANES)
+        tile = replace(
+            tile,
+            waves=NVIDIA_WARPS,
+            row_lanes=NVIDIA_ROW_LANES,
+            col_lanes=32 // NVIDIA_ROW_LANES,
+            reason="short tiles: a longer group is read twice but for its last",
+        )
     rows = plan_row_blocks(columns, waves=tile.waves, element_bytes=element_bytes, arch=arch)
     if rows is None:
         reason = f"rows of {columns} values do not fit a program of {tile.waves} waves: a launch for each layout"
