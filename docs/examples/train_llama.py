@@ -30,7 +30,7 @@ BYTES = 256
 """Size of the vocabulary: a token is a byte."""
 
 EXPERTS, TOP_K = 8, 2
-LEARNING_RATE, WARMUP_STEPS = 3e-4, 40
+WARMUP_STEPS = 40
 TIMED_FROM = 20
 """First step that counts for tokens/s: kernels are compiled and the allocator is warm."""
 
@@ -198,10 +198,10 @@ class MasterAdamW:
                 parameter.copy_(master)
 
 
-def learning_rate(step: int, steps: int) -> float:
+def learning_rate(peak: float, step: int, steps: int) -> float:
     """Linear warm-up, then a cosine down to a tenth."""
     warm = min(1.0, (step + 1) / WARMUP_STEPS)
-    return LEARNING_RATE * warm * (0.55 + 0.45 * math.cos(math.pi * step / steps))
+    return peak * warm * (0.55 + 0.45 * math.cos(math.pi * step / steps))
 
 
 def python_text(least: int) -> bytes:
@@ -259,8 +259,8 @@ class Run:
         return sum(self.loss[-LAST:]) / len(self.loss[-LAST:])
 
 
-def train(name: str, model: nn.Module, data: Iterable[Tensor], *, steps: int, device: torch.device) -> Run:
-    """Train ``model`` in place."""
+def train(name: str, model: nn.Module, data: Iterable[Tensor], *, steps: int, peak: float, device: torch.device) -> Run:
+    """Train ``model`` in place, with a learning rate that reaches ``peak``."""
     optimizer = MasterAdamW(model.parameters())
     losses = torch.zeros(steps, device=device)
     began, timed_from = 0.0, min(TIMED_FROM, steps // 2)
@@ -272,7 +272,7 @@ def train(name: str, model: nn.Module, data: Iterable[Tensor], *, steps: int, de
         batch = batch.to(device, non_blocking=True)
         loss = F.cross_entropy(model(batch[:, :-1]).flatten(0, 1), batch[:, 1:].flatten())
         loss.backward()
-        optimizer.step(learning_rate(step, steps))
+        optimizer.step(learning_rate(peak, step, steps))
         losses[step] = loss.detach()
         tokens += batch[:, 1:].numel()
         if (step + 1) % 20 == 0 or step + 1 == steps:  # rarely: reading the loss waits for the device
@@ -346,6 +346,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--layers", type=int, default=8 if on_gpu else 2)
     parser.add_argument("--sequence", type=int, default=2048 if on_gpu else 64)
     parser.add_argument("--batch", type=int, default=8 if on_gpu else 2)
+    parser.add_argument("--learning-rate", type=float, default=3e-4, help="at its peak")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--text", type=Path, help="train on this file")
     parser.add_argument("--json", type=Path, help="write settings, losses and speeds to this file")
@@ -370,7 +371,7 @@ def main(arguments: list[str] | None = None) -> int:
             if chosen.plant_scale_fault:
                 plant_scale_fault()
         data = batches(text, size, chosen.steps, chosen.seed)
-        runs.append(train(name, model, data, steps=chosen.steps, device=device))
+        runs.append(train(name, model, data, steps=chosen.steps, peak=chosen.learning_rate, device=device))
         del model
     bf16, fp8 = runs
     print_table(bf16, fp8)
