@@ -18,6 +18,11 @@ from wavecast.kernels.colwise_per_group.reference import group_bounds
 from wavecast.kernels.formats import FORMATS, format_of
 
 UNIT = 2.0**-24
+SM_90_FP8_UNIT = 2.0**-13
+"""Hopper's tensor cores add FP8 products with 13 bits behind the largest one's leading bit and drop the rest, which is
+what torch calls fast accumulation: each of the products and sums that are added may lose this much of the largest."""
+SM_90_FP8_NORM = 2.0**-8
+"""What is left of that when losses of both signs add up: the most that an error's norm may be of the result's."""
 OUT_ROUNDING = {torch.bfloat16: 2.0**-8, torch.float16: 2.0**-11, torch.float32: 0.0}
 
 
@@ -168,3 +173,5 @@ def assert_within_bound(
     worst = (error - bound).max().item() if error.numel() else 0.0
     assert not (error > bound).any(), f"an error is {worst:.3g} above its bound"
     assert not actual.isnan().any()
+    if unit == SM_90_FP8_UNIT:
+        assert error.norm() <= SM_90_FP8_NORM * exact.norm()

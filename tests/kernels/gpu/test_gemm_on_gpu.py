@@ -8,6 +8,7 @@ import pytest
 import torch
 from gemms import (
     GROUPS,
+    SM_90_FP8_UNIT,
     UNIT,
     Problem,
     assert_exact,
@@ -27,8 +28,6 @@ from wavecast.kernels.grouped_gemm import grouped_gemm
 from wavecast.kernels.scaled_gemm import scaled_gemm
 
 pytestmark = pytest.mark.gpu
-SM_90_LOSS, SM_90_RUN = 2.0**-13, 32
-"""On sm_90 one addition to an FP8 sum, of 32 products, loses up to this much of the larger magnitude."""
 FORMS = ["rows", "sum"]
 
 
@@ -48,11 +47,9 @@ def problem(form: str, ends: tuple[int, ...], dtype: torch.dtype, *, k: int = 14
     return sum_problem(ends, p=k, q=n, dtype=dtype, **more)
 
 
-def unit(dtype: torch.dtype, length: int) -> float:
-    """Error of one addition, of ``length + 4``: fp32's, or that of sm_90's few for FP8."""
-    if dtype.itemsize == 1 and (active_arch() or "").startswith("sm_"):
-        return SM_90_LOSS * (length / SM_90_RUN + 2) / (length + 4)
-    return UNIT
+def unit(dtype: torch.dtype) -> float:
+    """Error of one addition to a sum of ``dtype``'s products: fp32's, or that of sm_90 for FP8."""
+    return SM_90_FP8_UNIT if dtype.itemsize == 1 and (active_arch() or "").startswith("sm_") else UNIT
 
 
 def poisoned() -> None:
@@ -87,14 +84,15 @@ def test_within_the_bound(dtype: torch.dtype, form: str, kind: str, ends: tuple[
     poisoned()
     for out_dtype in (torch.float32, torch.bfloat16):
         out = grouped_gemm(*given.arguments, out_dtype=out_dtype)
-        assert_within_bound(out, exact, size, length, unit=unit(dtype, length))
+        assert_within_bound(out, exact, size, length, unit=unit(dtype))
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_as_torch(dtype: torch.dtype, form: str) -> None:
     """The same product by torch's own grouped kernel; both are rounded to bf16."""
-    given = problem(form, sizes(*[512] * 4), dtype, k=512, n=512, exact=False, **{"m" if form == "rows" else "t": 2048})
-    a, b, offs, a_inverse, b_inverse = given.to("cuda").arguments
+    more = {"m" if form == "rows" else "t": 2048}
+    given = problem(form, sizes(*[512] * 4), dtype, k=512, n=512, exact=False, **more).to("cuda")
+    a, b, offs, a_inverse, b_inverse = given.arguments
     assert a_inverse is not None and b_inverse is not None
     flat = (a_inverse.reshape(-1), b_inverse.reshape(4, -1) if form == "rows" else b_inverse.reshape(-1))
     try:
@@ -102,8 +100,8 @@ def test_as_torch(dtype: torch.dtype, form: str) -> None:
     except (RuntimeError, NotImplementedError, AttributeError) as error:
         pytest.skip(f"torch has no such kernel here: {error}")
     exact, size = grouped_exact_and_size(given)
-    for out in (theirs, grouped_gemm(*given.to("cuda").arguments)):
-        assert_within_bound(out, exact, size, 512, unit=unit(dtype, 512))
+    for out in (theirs, grouped_gemm(*given.arguments)):
+        assert_within_bound(out, exact, size, 512, unit=unit(dtype))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -161,7 +159,7 @@ def test_dense(dtype: torch.dtype, row_scales: bool, k: int) -> None:
         if exact_values:
             assert_exact(out, exact)
         else:
-            assert_within_bound(out, exact, size, k, unit=unit(dtype, k))
+            assert_within_bound(out, exact, size, k, unit=unit(dtype))
 
 
 def test_another_format_is_refused(dtype: torch.dtype) -> None:

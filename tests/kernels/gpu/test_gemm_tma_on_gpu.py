@@ -1,8 +1,6 @@
 """The GEMMs' kernel for sm_90 on a real GPU: exact where numbers allow it, within its bound elsewhere, and alone.
 
-Hopper's tensor cores add FP8 products with 13 bits behind the largest one's leading bit and drop the rest, which is
-what torch calls fast accumulation: an addition loses at most 2^-13 of the largest magnitude in it, where fp32's loses
-2^-24. That is the unit of the bound here. Sums of integers below 2^13 lose nothing.
+The bound's unit is `SM_90_FP8_UNIT`; sums of integers below 2^13 lose nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +11,8 @@ import pytest
 import torch
 from gemms import (
     GROUPS,
+    SM_90_FP8_NORM,
+    SM_90_FP8_UNIT,
     Problem,
     assert_exact,
     assert_within_bound,
@@ -34,7 +34,6 @@ from wavecast.kernels.scaled_gemm import scaled_gemm
 pytestmark = pytest.mark.gpu
 
 FP8 = torch.float8_e4m3fn
-HOPPER_UNIT = 2.0**-13
 FORMS = ["rows", "sum"]
 SUMMED = 368
 """Rows of all groups: rows of 368 bytes begin at multiples of 16."""
@@ -100,7 +99,7 @@ def test_all_of_many_tiles_a_program_are_exact(form: str) -> None:
 def test_any_values_are_within_the_bound(form: str, out_dtype: torch.dtype) -> None:
     problem = problem_of(form, GROUPS["D4 ragged sizes"], exact=False)
     exact, size = grouped_exact_and_size(problem)
-    assert_within_bound(run(problem, out_dtype), exact, size, SUMMED, unit=HOPPER_UNIT)
+    assert_within_bound(run(problem, out_dtype), exact, size, SUMMED, unit=SM_90_FP8_UNIT)
 
 
 @pytest.mark.parametrize("dtype", [FP8, torch.bfloat16], ids=str)
@@ -187,4 +186,4 @@ def test_errors_are_those_of_torch_with_fast_accumulation() -> None:
     theirs = torch._scaled_mm(a, b.t(), one, one, out_dtype=torch.float32, use_fast_accum=True)
     error, wanted = ((x.double() - exact).norm() / exact.norm() for x in (ours, theirs))
     assert error < 1.1 * wanted
-    assert error < 2.0**-8
+    assert error < SM_90_FP8_NORM
