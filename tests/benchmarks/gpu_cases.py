@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -288,11 +289,15 @@ def blockwise(tokens: int, n: int, block: int = 128) -> Case:
     )  # fmt: skip
 
 
+def odd_ends(tokens: int, groups: int) -> tuple[int, ...]:
+    """As ``uneven_ends``, of sizes that are no multiples: ends move by a few rows, none before the one in front."""
+    ends = uneven_ends(tokens, groups)
+    return tuple(accumulate((min(end + 3 * (index % 5), ends[-1]) for index, end in enumerate(ends)), max))
+
+
 def padding(tokens: int, n: int, groups: int, multiple: int) -> Case:
-    ends = uneven_ends(tokens - tokens % 16, groups)
+    ends = odd_ends(tokens, groups)
     most_rows = -(-(tokens + groups * (multiple - 1)) // multiple) * multiple
-    # Sizes that are no multiples: every end but the last moves by a few rows.
-    ends = tuple(min(end + 3 * (index % 5), ends[-1]) for index, end in enumerate(ends))
 
     def prepare(place: Place) -> Ready:
         x, offs = place.normal(tokens, n), place.offsets(ends)
@@ -536,7 +541,7 @@ def all_cases(*, small: bool = False) -> Iterator[Case]:
         yield from (rowwise(96, 256), colwise(96, 256, 3, "even"), colwise(96, 256, 3, "uneven"))
         yield from (dual(96, 256, 3, "even"), wgrad_operands(96, 64, 128, 3, "uneven"))
         yield from (rows_per_group(64, 96, 3, "even"), tensorwise(128, 256), blockwise(128, 256))
-        yield padding(96, 64, 4, 16)
+        yield padding(96, 64, 12, 16)
         yield from (weights(name, 2, 64, 96) for name in ("weight-columns", "weight-transpose", "weight-layouts"))
         yield from (grouped(2, 32, 64, 96, "even"), weight_gradient(2, 32, 64, 96, "uneven"), dense(32, 64, 96))
         yield from (grouped_training(2, 32, 64, 96, "uneven"), linear_training(32, 64, 96))

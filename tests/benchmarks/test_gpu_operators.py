@@ -24,13 +24,23 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def test_tried_out_without_a_gpu(tmp_path: Path) -> None:
     file = tmp_path / "figures.json"
-    arguments = ["--try-out", "--no-compile", "--json", str(file), "--only", "quantizers/rowwise", "weights", "gemm"]
+    arguments = [
+        "--try-out",
+        "--no-compile",
+        "--json",
+        str(file),
+        "--only",
+        "quantizers/rowwise",
+        "quantizers/token-padding",
+        "weights",
+        "gemm",
+    ]
     result = run(*arguments)
     assert result.returncode == 0, result.stdout + result.stderr
     document = json.loads(file.read_text())
     assert document["schema"] == gpu_page.SCHEMA
     checks = {case["operator"]: case["entries"][0]["check"] for case in document["cases"]}
-    assert checks.pop("rowwise") == "exact"
+    assert checks.pop("rowwise") == checks.pop("token-padding") == "exact"
     assert set(checks) == {
         "weight-columns",
         "weight-transpose",
@@ -43,7 +53,8 @@ def test_tried_out_without_a_gpu(tmp_path: Path) -> None:
     # What a CPU does not have is said, not hidden.
     assert "failed: NotImplementedError" in result.stdout
     text = gpu_page.page(gpu_page.merged([document]), evidence="today.json")
-    assert "## Products" in text and "### rowwise 96 tokens × 256 n" in text
+    assert "## Products" in text and "### rowwise\n\n| tokens × n | share | wavecast | eager |" in text
+    assert "| 96 × 256 | " in text
 
 
 def test_misuse(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,6 +121,27 @@ def test_a_contestant_that_leaves_rubbish_is_not_timed() -> None:
     assert found.entries[1].us is None and found.entries[1].check.startswith("wrong: ")
 
 
+def test_ends_of_groups_never_decrease() -> None:
+    pytest.importorskip("torch")
+    from gpu_cases import odd_ends, uneven_ends
+
+    for tokens, groups in ((96, 12), (16640, 64), (32768, 32)):
+        ends = odd_ends(tokens, groups)
+        assert list(ends) == sorted(ends) and ends[-1] == tokens and len(ends) == groups
+        assert any(end % 16 for end in ends) and not any(end % 16 for end in uneven_ends(tokens, groups))
+
+
+def test_of_two_measurements_of_a_case_the_one_with_more_contestants_counts() -> None:
+    def document(us: float, *others: str) -> dict[str, object]:
+        case = example(*(Entry(name, "exact", us=us) for name in ("wavecast", *others))).__dict__
+        case["entries"] = [entry.__dict__ for entry in case["entries"]]
+        return {"schema": gpu_page.SCHEMA, "machine": {"gpu": "H200", "torch": "2", "triton": "3"}, "cases": [case]}
+
+    for documents in ((document(1.0), document(2.0, "eager")), (document(2.0, "eager"), document(1.0))):
+        (case,) = gpu_page.merged(documents)["cases"]
+        assert [entry["us"] for entry in case["entries"]] == [2.0, 2.0]
+
+
 def test_runs_are_merged_on_one_machine_only() -> None:
     def document(us: float, gpu: str = "H200") -> dict[str, object]:
         case = example(Entry("wavecast", "exact", us=us)).__dict__ | {"targets": []}
@@ -135,12 +167,24 @@ def test_page_is_written_from_files_and_from_what_was_printed(tmp_path: Path) ->
     (tmp_path / "two.txt").write_text(f"tables\nJSON {json.dumps(other)}\nexit 0\n")
     gpu_page.write_page([tmp_path / "one.json", tmp_path / "two.txt"], target=tmp_path / "page.md", evidence=tmp_path)
     text = (tmp_path / "page.md").read_text()
-    assert "### rowwise 10 tokens × 20 n" in text and "### colwise 10 tokens × 20 n" in text
+    assert "### rowwise\n" in text and "### colwise\n" in text and text.count("| 10 × 20 | – | 1.0 |") == 2
     assert len(json.loads((tmp_path / "2026-01-02-h200-operators.json").read_text())["cases"]) == 2
 
 
-def test_missed_targets_stand_out() -> None:
-    assert gpu_page.target_text(Target("share of copy", 0.9, 0.45).__dict__).startswith("**share of copy ≥ 0.90 missed")
+def test_targets_are_summed_up_with_what_bounds_those_that_are_missed() -> None:
+    cases = []
+    for tokens, share in ((10, 0.45), (20, 0.95), (30, 0.81)):
+        case = example(Entry("wavecast", "exact", us=1.0)).__dict__
+        case |= {"operator": "colwise", "shape": {"tokens": tokens, "n": 20}}
+        case["entries"] = [entry.__dict__ for entry in case["entries"]]
+        cases.append(case | {"targets": [Target("share of copy", 0.9, share).__dict__]})
+    untimed = {"operator": "rowwise", "entries": [Entry("wavecast", "wrong: bytes").__dict__]}
+    untimed["targets"] = [Target("share of copy", 0.9, None).__dict__]
+    machine = {"gpu": "H200", "torch": "2", "triton": "3", "date": "2026-01-02"}
+    text = gpu_page.page({"machine": machine, "cases": [*cases, cases[0] | untimed]}, evidence="today.json")
+    assert "| colwise | share of copy ≥ 0.90 | 0.45 to 0.95 | **1 of 3**, missed by 10 to 50 % |" in text
+    assert "* `colwise`:\n  two workgroups" in text and "`weight-transpose`" not in text
+    assert "Not measured: rowwise tokens × n: 10 × 20; no contestant's" in text and "### rowwise" not in text
 
 
 @pytest.mark.skipif(not PAGE.exists(), reason="no run has been written down yet")
