@@ -55,19 +55,20 @@ class Route:
     format: Fp8Format
 
 
-def _active_driver() -> Any | None:
-    """Triton's active driver object, or None when the machine has no GPU and none was set."""
+def _active_driver() -> tuple[Any, Any] | None:
+    """Triton's active driver object and its target, or None when the machine has no GPU and none was set.
+
+    On AMD each question for the target reads all properties of the device anew.
+    """
     from triton.runtime import driver
 
     try:
-        # A real DriverBase is behind a lazy attribute in some Triton versions: asking for its target resolves it.
-        active = driver.active
-        active.get_current_target()
+        active = driver.active  # may be lazy: asking for the target resolves it
+        return active, active.get_current_target()
     except RuntimeError as error:
         if "0 active drivers" in str(error):
             return None
         raise
-    return active
 
 
 def _interpreting() -> bool:
@@ -95,10 +96,11 @@ def active_arch() -> str | None:
     Raises:
         ValueError: the driver's backend is neither ``hip`` nor ``cuda``.
     """
-    driver = _active_driver()
-    return None if driver is None else arch_of(driver.get_current_target())
+    active = _active_driver()
+    return None if active is None else arch_of(active[1])
 
 
+@cache
 def native_format(arch: str) -> Fp8Format:
     """The E4M3 format that ``arch`` converts and multiplies in hardware.
 
@@ -114,6 +116,7 @@ def native_format(arch: str) -> Fp8Format:
     )
 
 
+@cache
 def has_fp8(arch: str) -> bool:
     """Whether ``arch`` converts and multiplies some FP8 format in hardware."""
     return any(fmt.is_native_on(arch) for fmt in FORMATS)
@@ -154,12 +157,13 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
     on_cpu = devices.pop().type == "cpu"
     if _interpreting():
         return _record(Route(Path.INTERPRETER, None, _required(format)))
-    driver = _active_driver()
-    if driver is None:
+    active = _active_driver()
+    if active is None:
         if not on_cpu:
             raise ValueError("GPU tensors, but Triton has no active driver; install a Triton that supports this GPU")
         return _record(Route(Path.REFERENCE, None, _required(format)))
-    arch = arch_of(driver.get_current_target())
+    driver, target = active
+    arch = arch_of(target)
     virtual = bool(getattr(driver, "is_virtual", False))
     if on_cpu and not virtual:
         raise ValueError(f"CPU tensors while a real {arch} is active; move them to the GPU with .cuda()")

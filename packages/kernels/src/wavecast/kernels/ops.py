@@ -5,7 +5,8 @@ name (``"e4m3fnuz"``) and always given, so that what is traced does not depend o
 tuple of tensors; and shapes, dtypes and strides are known without running it: its fake implementation is the allocation
 that the launch itself uses. Compiled code sees each as one opaque call.
 
-None has a derivative: ``wavecast.kernels.training`` has the differentiable functions.
+None has a derivative: ``wavecast.kernels.training`` has the differentiable functions. Going backward through one is an
+error.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch.library import custom_op
+from torch._ops import OpOverload
+from torch.library import Library, register_autograd, register_fake
 
 from wavecast.kernels.blockwise import api as _blockwise
 from wavecast.kernels.colwise_per_group import api as _colwise
@@ -34,15 +36,43 @@ from wavecast.kernels.weight_layouts import api as _weight_layouts
 from wavecast.kernels.weight_transpose import api as _weight_transpose
 from wavecast.kernels.wgrad_copies import api as _wgrad_copies
 
+_LIBRARY = Library("wavecast", "FRAGMENT")
+
+
+def _no_derivative(ctx: Any, *gradients: torch.Tensor) -> None:
+    """The derivative of every operator.
+
+    Raises:
+        RuntimeError: always.
+    """
+    raise RuntimeError(
+        "an operator of torch.ops.wavecast has no autograd formula; wavecast.kernels.training has the differentiable "
+        "functions, and under torch.no_grad() none is looked for"
+    )
+
+
+def _register(name: str, run: Callable[..., Any], fake: Callable[..., Any], *, schema: str) -> OpOverload:
+    """Register an operator that ``run`` carries out on any device.
+
+    Not by ``torch.library.custom_op``: each of its calls checks that no result aliases an argument, on the host, which
+    launches small kernels more slowly than the device carries them out.
+    """
+    _LIBRARY.define(name + schema)
+    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
+    register_fake(f"wavecast::{name}", fake, lib=_LIBRARY)
+    register_autograd(f"wavecast::{name}", _no_derivative, lib=_LIBRARY)
+    operator: OpOverload = getattr(torch.ops.wavecast, name).default
+    return operator
+
 
 def _flat(result: Any) -> tuple[torch.Tensor, ...]:
-    """The tensors of a nested tuple, in order."""
-    return sum((_flat(part) for part in result), ()) if isinstance(result, tuple) else (result,)
+    """The tensors of a tuple, or of a tuple of tuples, in order."""
+    return sum(result, ()) if isinstance(result[0], tuple) else tuple(result)
 
 
 def _quantizer(
     function: Callable[..., Any], quantizer: Quantizer, *, inputs: str = "Tensor x", outputs: int = 3
-) -> Callable[..., tuple[torch.Tensor, ...]]:
+) -> OpOverload:
     """Register one quantizer: ``wavecast::<name of function>(inputs, *, str format, bool power_of_two=False)``."""
 
     def run(*tensors: torch.Tensor, format: str, power_of_two: bool = False) -> tuple[torch.Tensor, ...]:  # noqa: A002
@@ -51,11 +81,8 @@ def _quantizer(
     def fake(*tensors: torch.Tensor, format: str, power_of_two: bool = False) -> tuple[torch.Tensor, ...]:  # noqa: A002
         return _flat(quantizer.allocate(*tensors, format_named(format).dtype))
 
-    name = f"wavecast::{function.__name__}"
     schema = f"({inputs}, *, str format, bool power_of_two=False) -> ({', '.join(['Tensor'] * outputs)})"
-    operator = custom_op(name, run, mutates_args=(), schema=schema)
-    operator.register_fake(fake)
-    return operator
+    return _register(function.__name__, run, fake, schema=schema)
 
 
 quantize_rowwise = _quantizer(_rowwise.quantize_rowwise, _rowwise.ROWWISE)
@@ -102,21 +129,19 @@ quantize_weight_layouts = _quantizer(
 `wavecast.kernels.weight_layouts`."""
 
 
-@custom_op("wavecast::quantize_blockwise", mutates_args=())
-def quantize_blockwise(
+def _quantize_blockwise(
     x: torch.Tensor,
     block: Sequence[int],
     *,
     format: str,  # noqa: A002 - what users call it
     power_of_two: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Values, scale and inverse of `wavecast.kernels.blockwise`; the block as both of its sides."""
-    sides = (block[0], block[1])
-    return _blockwise.quantize_blockwise(x, sides, format=format_named(format), power_of_two=power_of_two)
+    return _blockwise.quantize_blockwise(
+        x, (block[0], block[1]), format=format_named(format), power_of_two=power_of_two
+    )
 
 
-@quantize_blockwise.register_fake
-def _(
+def _fake_blockwise(
     x: torch.Tensor,
     block: Sequence[int],
     *,
@@ -126,22 +151,16 @@ def _(
     return _blockwise.allocate_blockwise(x, format_named(format).dtype, block=(block[0], block[1]))
 
 
-@custom_op("wavecast::grouped_gemm", mutates_args=())
-def grouped_gemm(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    offs: torch.Tensor,
-    a_inverse: torch.Tensor | None = None,
-    b_inverse: torch.Tensor | None = None,
-    *,
-    out_dtype: torch.dtype,
-) -> torch.Tensor:
-    """The product of `wavecast.kernels.grouped_gemm`, in either form."""
-    return _grouped_gemm.grouped_gemm(a, b, offs, a_inverse, b_inverse, out_dtype=out_dtype)
+quantize_blockwise = _register(
+    "quantize_blockwise",
+    _quantize_blockwise,
+    _fake_blockwise,
+    schema="(Tensor x, SymInt[] block, *, str format, bool power_of_two=False) -> (Tensor, Tensor, Tensor)",
+)
+"""``(x, block)``: values, scale and inverse of `wavecast.kernels.blockwise`; the block as both of its sides."""
 
 
-@grouped_gemm.register_fake
-def _(
+def _fake_grouped_gemm(
     a: torch.Tensor,
     b: torch.Tensor,
     offs: torch.Tensor,
@@ -154,60 +173,61 @@ def _(
     return torch.empty(shape, dtype=out_dtype, device=a.device)
 
 
-@custom_op("wavecast::scaled_gemm", mutates_args=())
-def scaled_gemm(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    a_inverse: torch.Tensor,
-    b_inverse: torch.Tensor,
-    *,
-    out_dtype: torch.dtype,
-) -> torch.Tensor:
-    """The product of `wavecast.kernels.scaled_gemm`."""
-    return _scaled_gemm.scaled_gemm(a, b, a_inverse, b_inverse, out_dtype=out_dtype)
+grouped_gemm = _register(
+    "grouped_gemm",
+    _grouped_gemm.grouped_gemm,
+    _fake_grouped_gemm,
+    schema="(Tensor a, Tensor b, Tensor offs, Tensor? a_inverse=None, Tensor? b_inverse=None, *, ScalarType out_dtype) "
+    "-> Tensor",
+)
+"""The product of `wavecast.kernels.grouped_gemm`, in either form."""
 
 
-@scaled_gemm.register_fake
-def _(
-    a: torch.Tensor,
-    b: torch.Tensor,
-    a_inverse: torch.Tensor,
-    b_inverse: torch.Tensor,
-    *,
-    out_dtype: torch.dtype,
+def _fake_scaled_gemm(
+    a: torch.Tensor, b: torch.Tensor, a_inverse: torch.Tensor, b_inverse: torch.Tensor, *, out_dtype: torch.dtype
 ) -> torch.Tensor:
     return torch.empty((a.shape[0], b.shape[1]), dtype=out_dtype, device=a.device)
 
 
-@custom_op("wavecast::copy_transposed", mutates_args=())
-def copy_transposed(x: torch.Tensor) -> torch.Tensor:
-    """The copy of `wavecast.kernels.transposed_copy`."""
-    return _transposed_copy.copy_transposed(x)
+scaled_gemm = _register(
+    "scaled_gemm",
+    _scaled_gemm.scaled_gemm,
+    _fake_scaled_gemm,
+    schema="(Tensor a, Tensor b, Tensor a_inverse, Tensor b_inverse, *, ScalarType out_dtype) -> Tensor",
+)
+"""The product of `wavecast.kernels.scaled_gemm`."""
+
+copy_transposed = _register(
+    "copy_transposed",
+    _transposed_copy.copy_transposed,
+    _transposed_copy.allocate_transposed_copy,
+    schema="(Tensor x) -> Tensor",
+)
+"""The copy of `wavecast.kernels.transposed_copy`."""
 
 
-copy_transposed.register_fake(_transposed_copy.allocate_transposed_copy)
-
-
-@custom_op("wavecast::pad_token_groups", mutates_args=())
-def pad_token_groups(x: torch.Tensor, offs: torch.Tensor, multiple: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """Tokens and end offsets of `wavecast.kernels.token_padding`."""
-    return _token_padding.pad_token_groups(x, offs, multiple)
-
-
-@pad_token_groups.register_fake
-def _(x: torch.Tensor, offs: torch.Tensor, multiple: int) -> tuple[torch.Tensor, torch.Tensor]:
+def _fake_pad(x: torch.Tensor, offs: torch.Tensor, multiple: int) -> tuple[torch.Tensor, torch.Tensor]:
     rows = padded_rows(x.shape[0], offs.shape[0], multiple)
     return torch.empty((rows, x.shape[1]), dtype=x.dtype, device=x.device), torch.empty_like(offs)
 
 
-@custom_op("wavecast::unpad_token_groups", mutates_args=())
-def unpad_token_groups(
-    padded: torch.Tensor, offs: torch.Tensor, padded_offs: torch.Tensor, tokens: int
-) -> torch.Tensor:
-    """The inverse of `pad_token_groups`, of `wavecast.kernels.token_padding`."""
-    return _token_padding.unpad_token_groups(padded, offs, padded_offs, tokens)
+pad_token_groups = _register(
+    "pad_token_groups",
+    _token_padding.pad_token_groups,
+    _fake_pad,
+    schema="(Tensor x, Tensor offs, SymInt multiple) -> (Tensor, Tensor)",
+)
+"""Tokens and end offsets of `wavecast.kernels.token_padding`."""
 
 
-@unpad_token_groups.register_fake
-def _(padded: torch.Tensor, offs: torch.Tensor, padded_offs: torch.Tensor, tokens: int) -> torch.Tensor:
+def _fake_unpad(padded: torch.Tensor, offs: torch.Tensor, padded_offs: torch.Tensor, tokens: int) -> torch.Tensor:
     return torch.empty((tokens, padded.shape[1]), dtype=padded.dtype, device=padded.device)
+
+
+unpad_token_groups = _register(
+    "unpad_token_groups",
+    _token_padding.unpad_token_groups,
+    _fake_unpad,
+    schema="(Tensor padded, Tensor offs, Tensor padded_offs, SymInt tokens) -> Tensor",
+)
+"""The inverse of `pad_token_groups`, of `wavecast.kernels.token_padding`."""

@@ -94,14 +94,14 @@ class Quantizer(Generic[Result]):
             if way.path.is_plain_torch:
                 return self.reference(*inputs, fmt=way.format, power_of_two=power_of_two)
             out = self.allocate(*inputs, way.format.dtype)
-            if _elements(out):
+            if _any_elements(out):
                 with launch_device(inputs[0]):
                     launch(*inputs, out, Conversion(way.format, way.format.max, power_of_two, way.arch))
         return out
 
 
-def _elements(out: Any) -> int:
-    """Elements of a result, which is a tensor, None, or a tuple of results."""
+def _any_elements(out: Any) -> bool:
+    """Whether a result, which is a tensor, None, or a tuple of results, has any elements."""
     if isinstance(out, tuple):
-        return sum(_elements(part) for part in out)
-    return 0 if out is None else out.numel()
+        return any(map(_any_elements, out))
+    return out is not None and out.numel() > 0

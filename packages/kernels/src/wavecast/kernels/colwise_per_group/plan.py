@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 CHUNK = 8
 """Rows that one lane stores at once. 8 bytes a lane and 8 lanes make the 64 bytes that L2 takes as one full write;
@@ -68,6 +69,7 @@ class Plan:
         return self.col_lanes * self.lane_cols
 
 
+@lru_cache
 def plan(tokens: int, groups: int, *, element_bytes: int, arch: str | None) -> Plan:
     """The tile for ``tokens`` rows in ``groups`` groups of inputs of ``element_bytes`` each.
 

@@ -7,6 +7,7 @@ so that the second read finds the group in a cache, if that holds it beside what
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from wavecast.kernels.colwise_per_group import plan as colwise
 from wavecast.kernels.rowwise.plan import NARROWEST_ROW, VECTOR_BYTES, next_power_of_two, wave_lanes
@@ -88,6 +89,7 @@ class DualLayoutPlan:
     reason: str
 
 
+@lru_cache
 def plan_dual_layout(tokens: int, columns: int, groups: int, *, element_bytes: int, arch: str | None) -> DualLayoutPlan:
     """The programs for a matrix (tokens, columns) in ``groups`` groups.
 

@@ -92,18 +92,18 @@ def _rows(
     if b_inverse is not None:
         b_inverse = flat_scale("b_inverse", b_inverse, (groups, n), (groups, 1, n))
     way = route_operands(a, b, offs, a_inverse, b_inverse)
-    with torch.no_grad():  # the reference is as opaque to autograd as a kernel is
-        if way.path.is_plain_torch:
+    if way.path.is_plain_torch:
+        with torch.no_grad():  # as opaque to autograd as a kernel is
             return grouped_rows_reference(a, b, offs, a_inverse, b_inverse, out_dtype)
-        out = torch.empty((m, n), dtype=out_dtype, device=a.device)
-        if out.numel():
-            tma = plan_tma_2d3d(a, b, out, way.arch)
-            with launch_device(a):
-                if tma is not None:
-                    launch_tma_grouped_2d3d(a, b, offs, a_inverse, b_inverse, out, tma)
-                else:
-                    plan = plan_gemm(m, n, k, groups, jagged=True, element_bytes=a.element_size(), arch=way.arch)
-                    launch_grouped_rows(a, b, offs, a_inverse, b_inverse, out, plan)
+    out = torch.empty((m, n), dtype=out_dtype, device=a.device)
+    if out.numel():
+        tma = plan_tma_2d3d(a, b, out, way.arch)
+        with launch_device(a):
+            if tma is not None:
+                launch_tma_grouped_2d3d(a, b, offs, a_inverse, b_inverse, out, tma)
+            else:
+                plan = plan_gemm(m, n, k, groups, jagged=True, element_bytes=a.element_size(), arch=way.arch)
+                launch_grouped_rows(a, b, offs, a_inverse, b_inverse, out, plan)
     return out
 
 
@@ -124,18 +124,18 @@ def _sum(
     if b_inverse is not None:
         b_inverse = flat_scale("b_inverse", b_inverse, (groups, q))
     way = route_operands(a, b, offs, a_inverse, b_inverse)
-    with torch.no_grad():
-        if way.path.is_plain_torch:
+    if way.path.is_plain_torch:
+        with torch.no_grad():
             return grouped_sum_reference(a, b, offs, a_inverse, b_inverse, out_dtype)
-        out = torch.empty((groups, p, q), dtype=out_dtype, device=a.device)
-        if out.numel():
-            tma = plan_tma_2d2d(a, b, out, way.arch)
-            with launch_device(a):
-                if tma is not None:
-                    launch_tma_grouped_2d2d(a, b, offs, a_inverse, b_inverse, out, tma)
-                else:
-                    plan = plan_gemm(p, q, -(-t // groups), groups, element_bytes=a.element_size(), arch=way.arch)
-                    launch_grouped_sum(a, b, offs, a_inverse, b_inverse, out, plan)
+    out = torch.empty((groups, p, q), dtype=out_dtype, device=a.device)
+    if out.numel():
+        tma = plan_tma_2d2d(a, b, out, way.arch)
+        with launch_device(a):
+            if tma is not None:
+                launch_tma_grouped_2d2d(a, b, offs, a_inverse, b_inverse, out, tma)
+            else:
+                plan = plan_gemm(p, q, -(-t // groups), groups, element_bytes=a.element_size(), arch=way.arch)
+                launch_grouped_sum(a, b, offs, a_inverse, b_inverse, out, plan)
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from functools import cache
 
 import torch
 from triton.experimental.gluon.language import NVMMASharedLayout
@@ -137,8 +138,14 @@ def _per_line(inverse: torch.Tensor | None) -> int:
 
 def _descriptor(matrix: torch.Tensor, columns: int, block_rows: int, block_columns: int) -> TensorDescriptor:
     """Descriptor of blocks of a matrix; what is outside is read as zero and not written."""
-    swizzle = min(WIDEST_SWIZZLE, block_columns * matrix.element_size())
-    layout = NVMMASharedLayout(swizzle_byte_width=swizzle, element_bitwidth=8 * matrix.element_size(), rank=2)
+    layout = _layout(matrix.element_size(), block_columns)
     # A matrix of one row may have any stride; that of a descriptor may not be shorter than a row.
     stride = matrix.stride(0) if matrix.shape[0] > 1 else -(-columns // ALIGNMENT) * ALIGNMENT
     return TensorDescriptor(matrix, [matrix.shape[0], columns], [stride, 1], [block_rows, block_columns], layout)
+
+
+@cache
+def _layout(element_bytes: int, block_columns: int) -> NVMMASharedLayout:
+    """Layout of a block in shared memory."""
+    swizzle = min(WIDEST_SWIZZLE, block_columns * element_bytes)
+    return NVMMASharedLayout(swizzle_byte_width=swizzle, element_bitwidth=8 * element_bytes, rank=2)

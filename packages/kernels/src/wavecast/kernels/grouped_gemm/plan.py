@@ -7,6 +7,7 @@ time (sm_90), and by what the assembly says: no tile of this page spills in its 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import log2
 from typing import Any
 
@@ -127,6 +128,7 @@ def candidates(arch: str | None, element_bytes: int) -> tuple[Tile, ...]:
     return _GFX950 if arch == "gfx950" and element_bytes == 1 else _GFX942
 
 
+@lru_cache
 def plan_gemm(
     rows: int, columns: int, length: int, groups: int = 1, *, jagged: bool = False, element_bytes: int, arch: str | None
 ) -> GemmPlan:

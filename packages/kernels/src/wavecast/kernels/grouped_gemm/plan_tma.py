@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from wavecast.kernels.checks import INT32_MAX
 from wavecast.kernels.grouped_gemm.plan import COMPUTE_UNITS
@@ -58,6 +59,7 @@ class TmaPlan:
     reason: str
 
 
+@lru_cache
 def tma_obstacle(
     *,
     arch: str | None,
@@ -103,6 +105,7 @@ def tma_obstacle(
     return None
 
 
+@lru_cache
 def plan_tma_grouped(*, element_bytes: int, out_bytes: int) -> TmaPlan:
     """Plan for operands without a `tma_obstacle`: one tile for all shapes.
 

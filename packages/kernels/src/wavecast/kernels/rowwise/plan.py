@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
@@ -64,6 +65,7 @@ def next_power_of_two(value: int) -> int:
     return 1 << max(value - 1, 0).bit_length()
 
 
+@lru_cache
 def plan_rowwise(m: int, k: int, *, dtype: torch.dtype, arch: str | None) -> RowwisePlan:
     """Plan for an (m, k) input.
 

@@ -57,18 +57,18 @@ def scaled_gemm(
     a_inverse = flat_scale("a_inverse", a_inverse, () if a_inverse.ndim == 0 else (m, 1))
     b_inverse = flat_scale("b_inverse", b_inverse, () if b_inverse.ndim == 0 else (1, n))
     way = route_operands(a, b, a_inverse, b_inverse)
-    with torch.no_grad():  # the reference is as opaque to autograd as a kernel is
-        if way.path.is_plain_torch:
+    if way.path.is_plain_torch:
+        with torch.no_grad():  # as opaque to autograd as a kernel is
             return scaled_gemm_reference(a, b, a_inverse, b_inverse, out_dtype)
-        out = torch.empty((m, n), dtype=out_dtype, device=a.device)
-        if out.numel():
-            tma = plan_tma_scaled(a, b, out, way.arch)
-            with launch_device(a):
-                if tma is not None:
-                    launch_tma_scaled(a, b, a_inverse, b_inverse, out, tma)
-                else:
-                    plan = plan_gemm(m, n, k, element_bytes=a.element_size(), arch=way.arch)
-                    launch_scaled(a, b, a_inverse, b_inverse, out, plan)
+    out = torch.empty((m, n), dtype=out_dtype, device=a.device)
+    if out.numel():
+        tma = plan_tma_scaled(a, b, out, way.arch)
+        with launch_device(a):
+            if tma is not None:
+                launch_tma_scaled(a, b, a_inverse, b_inverse, out, tma)
+            else:
+                plan = plan_gemm(m, n, k, element_bytes=a.element_size(), arch=way.arch)
+                launch_scaled(a, b, a_inverse, b_inverse, out, plan)
     return out
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 
 from wavecast.kernels.rowwise.plan import VECTOR_BYTES, next_power_of_two, wave_lanes
@@ -51,6 +52,7 @@ class TensorwisePlan:
     reason: str
 
 
+@lru_cache
 def plan_tensorwise(rows: Rows, *, itemsize: int, arch: str | None) -> TensorwisePlan:
     """Plan for a tensor that lies in memory as ``rows``.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import Any
 
@@ -51,6 +52,7 @@ class TransposePlan:
         }
 
 
+@lru_cache
 def plan_transposed_copy(
     batch: int, rows: int, columns: int, *, strides: tuple[int, int], itemsize: int
 ) -> TransposePlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
@@ -32,6 +33,7 @@ class WeightLayoutsPlan:
     reason: str
 
 
+@lru_cache
 def plan_weight_layouts(experts: int, k: int, n: int, *, dtype: torch.dtype, arch: str | None) -> WeightLayoutsPlan:
     """The programs for an (experts, k, n) weight with k contiguous; ``arch`` as in `plan_weight_transpose`."""
     strips = plan_weight_transpose(experts, k, n, dtype=dtype, arch=arch)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
@@ -76,6 +77,7 @@ class TransposePlan:
         return experts * k * (n + max(n - self.resident_rows, 0)) * itemsize
 
 
+@lru_cache
 def plan_weight_transpose(experts: int, k: int, n: int, *, dtype: torch.dtype, arch: str | None) -> TransposePlan:
     """Plan for an (experts, k, n) weight with k contiguous.
 
