@@ -118,6 +118,15 @@ def test_traced_without_a_break_and_with_the_right_layout() -> None:
         assert torch.equal(actual, wanted)
 
 
+def test_what_an_operator_does_is_not_traced() -> None:
+    """Below a function that compiled code calls uncompiled, the compiler looks at every frame."""
+    skipped = torch._dynamo.disable(lambda x: ops.quantize_rowwise(x, format="e4m3fn")[0].float(), recursive=False)
+    torch._dynamo.utils.counters.clear()
+    traced = torch.compile(lambda x: skipped(x * 2) + 1, backend="aot_eager")
+    assert torch.equal(traced(X).nan_to_num(), (skipped(X * 2) + 1).nan_to_num())
+    assert torch._dynamo.utils.counters["frames"]["total"] <= 5
+
+
 def test_unknown_format() -> None:
     with pytest.raises(ValueError, match="'e4m3' is not known; use one of e4m3fn, e4m3fnuz"):
         ops.quantize_rowwise(X, format="e4m3")

@@ -55,10 +55,11 @@ def _register(name: str, run: Callable[..., Any], fake: Callable[..., Any], *, s
     """Register an operator that ``run`` carries out on any device.
 
     Not by ``torch.library.custom_op``: each of its calls checks that no result aliases an argument, on the host, which
-    launches small kernels more slowly than the device carries them out.
+    launches small kernels more slowly than the device carries them out. `torch.compiler.disable`, as called by code
+    that a compiled function has called uncompiled, ``run`` would be compiled.
     """
     _LIBRARY.define(name + schema)
-    _LIBRARY.impl(name, run, "CompositeExplicitAutograd")
+    _LIBRARY.impl(name, torch.compiler.disable(run), "CompositeExplicitAutograd")
     register_fake(f"wavecast::{name}", fake, lib=_LIBRARY)
     register_autograd(f"wavecast::{name}", _no_derivative, lib=_LIBRARY)
     operator: OpOverload = getattr(torch.ops.wavecast, name).default
