@@ -44,6 +44,22 @@ def test_page_has_the_command_s_columns_devices_and_operators() -> None:
         assert tuple(heading) == operators.COLUMNS
         assert [(row[0], row[1]) for row in rows] == expected_rows()
         assert {len(row) for row in rows} == {len(operators.COLUMNS)}
+    found = operators.remarks({device: rows for device, (_, _, *rows) in tables.items()})
+    assert text.removeprefix(operators.HEAD).startswith("\n" + "\n".join(found) + "\n\n## mi300x")
+    assert not [line for line in found if "not explained" in line]
+
+
+def test_remarks_name_what_is_not_as_it_should_be() -> None:
+    row = dict.fromkeys(operators.COLUMNS, "–") | {"operator": "tensorwise", "shape": "8 n"}
+    good = row | {"× minimum": "1.05", "baseline µs": "9.9 old, 1.05×", "spill B": "0"}
+    bad = row | {"× minimum": "1.41", "baseline µs": "9.9 old, 0.913×", "spill B": "92"}
+    found = operators.remarks({"mi300x": [list(good.values()), list(bad.values()), list(row.values())]})
+    assert [line.partition(" on mi300x: ")[2].partition(":")[0] for line in found] == [
+        "1.41 times the minimum bytes",
+        "slower than 9.9 old, 0.913×.",
+        "92 bytes a lane are spilled.",
+    ]
+    assert operators.remarks({"mi300x": [list(good.values())]})[0].startswith("Nothing spills")
 
 
 def test_entries_say_who_is_compared(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,6 +55,12 @@ published figures are for. This page is what `hatch run cli operators --markdown
 | spill B | private bytes a lane, the most of the kernels |
 | VGPR, waves a SIMD | registers of a wave, the most of the kernels; waves that fit a SIMD, the least |
 """
+MOST_OVER_MINIMUM = 1.05
+EXCESS = {
+    "tensorwise": "no value can be converted before all were seen; what the memory-side cache does not hold until the "
+    "second read comes from HBM again"
+}
+"""Why operators move more than `MOST_OVER_MINIMUM` times the minimum bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,20 +216,38 @@ def page(entries: Sequence[Entry]) -> str:
     """The text of ``docs/reference/operators.md``: a table a device, and what the figures hold for."""
     from wavecast.cli.experiments.catalogue import EXPERIMENTS
 
-    lines = [HEAD]
-    for device in dict.fromkeys(entry.device for entry in entries):
-        of_device = [entry for entry in entries if entry.device == device]
-        row = next((entry.row for entry in of_device if entry.row), None)
+    devices = list(dict.fromkeys(entry.device for entry in entries))
+    tables = {device: [cells(entry) for entry in entries if entry.device == device] for device in devices}
+    lines = [HEAD, *remarks(tables), ""]
+    for device, rows in tables.items():
+        row = next((entry.row for entry in entries if entry.row and entry.device == device), None)
         versions = f"\n{row.arch}, Triton {row.triton}, device file `{row.spec}`.\n" if row else ""
         lines.append(f"## {device}\n{versions}")
         lines.append(_line(COLUMNS))
         lines.append(_line(["---"] * 2 + ["---:"] * (len(COLUMNS) - 2)))
-        lines += [_line(cells(entry)) for entry in of_device]
+        lines += [_line(row) for row in rows]
         lines.append("")
     lines.append("## Notes\n")
     names = dict.fromkeys(entry.operator.split()[0] for entry in entries)
     lines += [f"* {name}: {EXPERIMENTS[name].remark}." for name in names if EXPERIMENTS[name].remark]
     return "\n".join(lines) + "\n"
+
+
+def remarks(tables: Mapping[str, Sequence[Sequence[str]]]) -> list[str]:
+    """What the tables have that is not as it should be: bytes beyond the minimum, slower than a baseline, spills."""
+    over, slower, spilling = [], [], []
+    for device, rows in tables.items():
+        for row in (dict(zip(COLUMNS, cells, strict=True)) for cells in rows):
+            name = f"{row['operator']} {row['shape']} on {device}"
+            if row["× minimum"] != output.UNKNOWN and float(row["× minimum"]) > MOST_OVER_MINIMUM:
+                reason = EXCESS.get(row["operator"].split()[0], "not explained")
+                over.append(f"* {name}: {row['× minimum']} times the minimum bytes: {reason}.")
+            ratio = row["baseline µs"].rpartition(", ")[2].removesuffix("×")
+            if ratio != output.UNKNOWN and float(ratio) < 1:
+                slower.append(f"* {name}: slower than {row['baseline µs']}.")
+            if row["spill B"] not in ("0", output.UNKNOWN):
+                spilling.append(f"* {name}: {row['spill B']} bytes a lane are spilled.")
+    return [*over, *slower, *spilling] or ["Nothing spills, moves more than it must, or is slower than a baseline."]
 
 
 def _line(cells: Sequence[str]) -> str:
