@@ -172,12 +172,16 @@ def write_part(part, PART: gl.constexpr, half: gl.constexpr, target, a_inverse, 
         b_part = b_inverse.slice(PART * WIDTH, WIDTH, dim=0).load(gl.SliceLayout(0, part.type.layout))
         part = part * a_inverse[:, None] * b_part[None, :]
     value = part.to(stage.dtype)
-    tma.store_wait(STAGES - 1)
+    whole = row + ROWS <= rows_end
+    if whole:
+        tma.store_wait(STAGES - 1)
+    else:  # counts what the accelerator writes, which these parts are not: the one before may still read this buffer
+        tma.store_wait(0)
     barrier()
     stage.store(value)
     fence_async_shared()
     barrier()
-    if row + ROWS <= rows_end:
+    if whole:
         tma.async_copy_shared_to_global(out_desc, [row, column + PART * WIDTH], stage)
     else:  # the rows below belong to the next group
         COPY: gl.constexpr = gl.BlockedLayout([1, 8], [256 // WIDTH, WIDTH // 8], [4, 1], [1, 0])
