@@ -32,8 +32,8 @@ def scaled_gemm(
     """Multiply two FP8 matrices and undo their scales, in one launch.
 
     K is contiguous in both. Products are summed in fp32 (on sm_90 by the matrix unit, which keeps fewer bits, see
-    `grouped_gemm`), multiplied by ``a_inverse``, then by ``b_inverse``, then rounded once. Any sizes are right; loads
-    are wide where K and the strides are multiples of 16.
+    `grouped_gemm`), multiplied by ``a_inverse``, then by ``b_inverse``, then rounded once. Any sizes are right; what
+    moves widely, see there.
 
     Args:
         a: (M, K) FP8 of the device's format, strides (any, 1).

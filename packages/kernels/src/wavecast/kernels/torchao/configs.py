@@ -72,7 +72,8 @@ class Float8GemmConfig:
     """How one GEMM is carried out.
 
     Attributes:
-        use_fast_accum: has no effect: products are always accumulated in fp32.
+        use_fast_accum: has no effect: on AMD products are always summed in fp32, on sm_90 always as torch sums them
+            with True, see `wavecast.kernels.grouped_gemm.grouped_gemm`.
     """
 
     use_fast_accum: bool = False

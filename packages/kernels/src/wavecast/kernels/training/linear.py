@@ -71,23 +71,26 @@ class _Fp8Linear(torch.autograd.Function):
         ctx: Any, x: torch.Tensor, weight: torch.Tensor, how: Quantization, needs_x: bool, needs_weight: bool
     ) -> torch.Tensor:
         in_fp8 = how.recipe is not Recipe.ROWWISE_HP_WGRAD
-        rows, columns = quantize_tokens(x, None, how, rows=True, columns=needs_weight and in_fp8)
+        offs = None
+        if needs_weight and how.recipe is Recipe.ROWWISE:  # one group, in both passes
+            offs = torch.full((1,), x.shape[0], dtype=torch.int32, device=x.device)
+        rows, columns = quantize_tokens(x, offs, how, rows=True, columns=needs_weight and in_fp8)
         forward, transposed = _quantize_matrix(weight, how, transposed=needs_x)
         assert rows is not None
         saved_x = x if needs_weight and not in_fp8 else None
-        ctx.save_for_backward(saved_x, *(columns or (None, None)), *(transposed or (None, None)))
+        ctx.save_for_backward(offs, saved_x, *(columns or (None, None)), *(transposed or (None, None)))
         ctx.how = how
         ctx.x_dtype, ctx.weight_dtype = x.dtype, weight.dtype
         return _multiply(rows, forward, x.dtype)
 
     @staticmethod
     def backward(ctx: Any, grad_output: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
-        saved_x, *pairs = ctx.saved_tensors
+        offs, saved_x, *pairs = ctx.saved_tensors
         columns, transposed = Operand(*pairs[:2]), Operand(*pairs[2:])
         needs_x, needs_weight = ctx.needs_input_grad[:2]
         in_fp8 = saved_x is None
         grad_rows, grad_columns = quantize_tokens(
-            grad_output, None, ctx.how, rows=needs_x, columns=needs_weight and in_fp8
+            grad_output, offs, ctx.how, rows=needs_x, columns=needs_weight and in_fp8
         )
         grad_x = grad_weight = None
         if grad_rows is not None:

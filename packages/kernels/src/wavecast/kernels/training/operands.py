@@ -43,7 +43,7 @@ def quantize_tokens(
 
     Args:
         x: (M, K) bf16, fp16 or fp32; copied if its rows are not contiguous.
-        offs: (G,) int32 end offsets of groups of rows; None is one group of all.
+        offs: (G,) int32 end offsets of groups of rows; used where ROWWISE wants columns, None elsewhere.
         how: see `Quantization`.
         rows: whether the first result is wanted.
         columns: whether the second is.
@@ -65,8 +65,7 @@ def quantize_tokens(
     if not columns:
         values, _, inverse = ops.quantize_rowwise(x, **options)
         return Operand(values, inverse), None
-    if offs is None:
-        offs = torch.full((1,), x.shape[0], dtype=torch.int32, device=x.device)
+    assert offs is not None
     if not rows:
         values, _, inverse = ops.colwise_per_group(x, offs, **options)
         return None, Operand(values, inverse)
