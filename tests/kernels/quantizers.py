@@ -108,14 +108,11 @@ def far_apart_rows(rows: torch.Tensor, *, stride: int = 1 << 30) -> torch.Tensor
     return apart.copy_(rows)
 
 
-def stored_bytes() -> int:
-    """Bytes that the last launch on the active virtual device has stored; one that is stored twice counts twice."""
+def stored_bytes(launch: Any) -> int:
+    """Bytes that one launch on a virtual device has stored; one that is stored twice counts twice."""
     from wavecast.simulator.traffic import AccessKind
-    from wavecast.simulator.virtual import active_virtual_device
 
-    device = active_virtual_device()
-    assert device is not None
-    instructions = device.launches[-1].result.traffic.instructions
+    instructions = launch.result.traffic.instructions
     return sum(i.bytes_asked for i in instructions if i.kind is AccessKind.STORE)
 
 
@@ -124,7 +121,7 @@ def assert_same_bytes(name: str, actual: torch.Tensor, wanted: torch.Tensor) -> 
     assert actual.dtype == wanted.dtype, name
     assert actual.shape == wanted.shape, name
     assert actual.stride() == wanted.stride() or wanted.numel() == 0, name
-    raw = {1: torch.uint8, 4: torch.int32}[actual.dtype.itemsize]
+    raw = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[actual.dtype.itemsize]
     bits, wanted_bits = (t.contiguous().view(raw).reshape(-1) for t in (actual, wanted))
     both_nan = (actual.float().isnan() & wanted.float().isnan()).contiguous().reshape(-1)
     differ = (bits != wanted_bits) & ~both_nan

@@ -156,14 +156,14 @@ def test_a_limit_is_a_value_of_the_format(maximum: float) -> None:
         (GPUTarget("cuda", 120, 32), "sm_120", E4M3FN),
     ],
 )
-def test_native_format_follows_the_device(target: GPUTarget, arch: str, fmt: Fp8Format) -> None:
+def test_a2_native_format_follows_the_device(target: GPUTarget, arch: str, fmt: Fp8Format) -> None:
     assert arch_of(target) == arch
     assert native_format(arch) is fmt
     assert fmt.is_native_on(arch)
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx1100", "sm_80"])
-def test_other_architectures_are_refused_with_the_possible_ones(arch: str) -> None:
+def test_a2_other_architectures_are_refused_with_the_possible_ones(arch: str) -> None:
     with pytest.raises(ValueError, match=rf"'{arch}'.*gfx942 \(e4m3fnuz\).*gfx950.*sm_89"):
         native_format(arch)
 

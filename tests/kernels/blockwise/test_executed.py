@@ -85,7 +85,7 @@ def test_any_shape(rows: int, columns: int, block: tuple[int, int], seed: int) -
         assert_same_results("any", quantize_blockwise(x, block), wanted)
 
 
-def test_rows_and_matrices_beyond_32_bit_offsets(virtual_arch: str) -> None:
+def test_d7_rows_and_matrices_beyond_32_bit_offsets(virtual_arch: str) -> None:
     """The last row of a matrix, and the second matrix, start 2^31 values or more behind; little memory is touched."""
     k, stride, rows = 48, 1 << 23, 257
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)

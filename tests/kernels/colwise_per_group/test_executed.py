@@ -89,22 +89,6 @@ def test_every_bf16_value(virtual_arch: str) -> None:
         assert_same_bytes("scale", out.scale, wanted[1])
 
 
-def test_no_value_of_a_tensor_is_read_on_the_host(virtual_arch: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of these would wait for the device."""
-    case = Case("no synchronisation", 64, 16, (30, 64))
-    x, offs = case.x(), case.offs()
-
-    def refuse(*_: object) -> None:
-        raise AssertionError("the host reads a tensor")
-
-    for name in ("item", "tolist", "cpu", "numpy", "__bool__", "__int__", "__index__", "__float__", "__iter__"):
-        monkeypatch.setattr(torch.Tensor, name, refuse)
-    out = colwise_per_group(x, offs)
-    monkeypatch.undo()
-    wanted = colwise_per_group_reference(x, offs, fmt=native_format(virtual_arch), power_of_two=False)
-    assert_same_bytes("values", out.values, wanted[0])
-
-
 def test_a_new_number_of_tokens_is_one_launch_of_the_same_code(virtual_arch: str) -> None:
     virtual = active_virtual_device()
     assert virtual is not None

@@ -78,7 +78,7 @@ def test_any_values(values: list[float], power_of_two: bool) -> None:
         assert_same_results("any", quantize_tensorwise(x, power_of_two=power_of_two), wanted)
 
 
-def test_rows_beyond_32_bit_offsets(virtual_arch: str) -> None:
+def test_d7_rows_beyond_32_bit_offsets(virtual_arch: str) -> None:
     """The third row starts 2^31 values behind the first, in memory of which only these rows are ever touched."""
     k, stride = 48, 1 << 30
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)

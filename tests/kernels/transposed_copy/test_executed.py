@@ -43,7 +43,7 @@ def test_nothing_to_copy(virtual_arch: str) -> None:
     assert last_path() is Path.TRITON
 
 
-def test_rows_beyond_32_bit_offsets(virtual_arch: str) -> None:
+def test_d7_matrices_beyond_32_bit_offsets(virtual_arch: str) -> None:
     """The second matrix starts 2^31 values behind the first, in memory of which only these are ever touched."""
     stride, rows, columns = 1 << 31, 16, 32
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
