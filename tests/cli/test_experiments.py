@@ -33,6 +33,7 @@ def test_names() -> None:
         "tensorwise",
         "blockwise",
         "token-padding",
+        "transposed-copy",
         "grouped-gemm",
         "grouped-weight-gradient",
         "scaled-gemm",
