@@ -341,6 +341,7 @@ def options(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recipe", default="rowwise", choices=[recipe.value for recipe in Recipe])
     parser.add_argument("--moe", action="store_true", help=f"{EXPERTS} experts a layer, {TOP_K} a token")
+    parser.add_argument("--compile", action="store_true", help="torch.compile both models, with CUDA graphs on a GPU")
     parser.add_argument("--steps", type=int, default=300 if on_gpu else 5)
     parser.add_argument("--dim", type=int, default=2048 if on_gpu else 64)
     parser.add_argument("--layers", type=int, default=8 if on_gpu else 2)
@@ -370,6 +371,8 @@ def main(arguments: list[str] | None = None) -> int:
             to_fp8(model, recipe)
             if chosen.plant_scale_fault:
                 plant_scale_fault()
+        if chosen.compile:
+            model.compile(mode="reduce-overhead", fullgraph=True)
         data = batches(text, size, chosen.steps, chosen.seed)
         runs.append(train(name, model, data, steps=chosen.steps, peak=chosen.learning_rate, device=device))
         del model
@@ -378,7 +381,8 @@ def main(arguments: list[str] | None = None) -> int:
     where = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
     plot(bf16, fp8, f"Llama, {'8 experts' if size.moe else 'dense'}, {recipe.value}, {where}", chosen.plot)
     if chosen.json:
-        settings = asdict(size) | {"recipe": recipe.value, "steps": chosen.steps, "seed": chosen.seed, "device": where}
+        settings = asdict(size) | {"recipe": recipe.value, "compile": chosen.compile, "steps": chosen.steps}
+        settings |= {"seed": chosen.seed, "device": where}
         report = {"settings": settings, "runs": [asdict(run) for run in runs]}
         chosen.json.write_text(json.dumps(report, indent=1))
     if chosen.steps < STEPS_TO_JUDGE:

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from torch import nn
 
 from wavecast.kernels import formats
 
@@ -67,12 +68,25 @@ def losses(example: ModuleType, folder: Path, *arguments: str) -> list[list[floa
     return [run["loss"] for run in json.loads((folder / "run.json").read_text())["runs"]]
 
 
-@pytest.mark.parametrize("arguments", [[], ["--moe", "--recipe", "rowwise_hp_wgrad"]])
-def test_a_run_starts_both_from_the_same_weights(example: ModuleType, tmp_path: Path, arguments: list[str]) -> None:
+@pytest.mark.parametrize("arguments", [[], ["--moe", "--recipe", "rowwise_hp_wgrad", "--compile"]])
+def test_a_run_starts_both_from_the_same_weights(
+    example: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    compiled = nn.Module.compile
+    traced: list[nn.Module] = []
+
+    def trace(model: nn.Module, *, mode: str, fullgraph: bool) -> None:
+        """As one graph, but without the code generators, which take a minute here."""
+        assert mode == "reduce-overhead"
+        traced.append(model)
+        compiled(model, backend="eager", fullgraph=fullgraph)
+
+    monkeypatch.setattr(nn.Module, "compile", trace)
     bf16, fp8 = losses(example, tmp_path, *arguments)
     assert bf16[0] == pytest.approx(math.log(256), rel=0.02)
     assert fp8[0] == pytest.approx(bf16[0], rel=1e-3)
     assert fp8 != bf16
+    assert len(traced) == 2 * ("--compile" in arguments)
 
 
 def test_the_planted_fault_reaches_fp8_alone(
