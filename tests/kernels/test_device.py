@@ -16,6 +16,8 @@ from wavecast.kernels.device import Path, default_format_name, last_path, route
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ
 from wavecast.kernels.rowwise import quantize_rowwise
 from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
+from wavecast.kernels.token_padding import pad_token_groups, unpad_token_groups
+from wavecast.kernels.transposed_copy import copy_transposed
 
 WITHOUT_FP8 = [GPUTarget("cuda", 80, 32), GPUTarget("hip", "gfx90a", 64)]
 
@@ -39,6 +41,16 @@ def test_without_fp8_hardware_the_reference_runs_and_says_so_once(
     assert f"{device.arch_of(target)} has no FP8 hardware" in caplog.text
     for result in results:
         assert_same_results("emulated", result, quantize_rowwise_reference(x, E4M3FN, power_of_two=False))
+
+
+def test_what_converts_nothing_says_which_path_it_took(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No kernel is launched where the path is plain torch."""
+    activate(monkeypatch, WITHOUT_FP8[0])
+    x, offs = skewed_values(9, 40), torch.tensor([2, 9], dtype=torch.int32)
+    padded = pad_token_groups(x, offs, 4)
+    assert last_path() is Path.EMULATED
+    assert torch.equal(unpad_token_groups(padded.tokens, offs, padded.offs, 9), x)
+    assert torch.equal(copy_transposed(x), x.t())
 
 
 def test_any_format_is_emulated(monkeypatch: pytest.MonkeyPatch) -> None:

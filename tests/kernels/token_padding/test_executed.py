@@ -103,6 +103,14 @@ def test_decreasing_offsets_touch_nothing_outside(virtual_arch: str) -> None:
         launch_unpad(out.tokens, offs, out.offs, guard.like(x), virtual_arch)
 
 
+@pytest.mark.parametrize("grown", [-(1 << 31), (1 << 31) - 1, -7, 1000])
+def test_wrong_padded_offsets_read_nothing_outside(virtual_arch: str, grown: int) -> None:
+    """Also where a row and its shift are beyond 32 bits together."""
+    x, offs = skewed_values(40, 16), torch.tensor([8, 16, 40], dtype=torch.int32)
+    with guarded_outputs() as guard:
+        launch_unpad(x, offs, torch.full_like(offs, grown), guard.like(x), virtual_arch)
+
+
 def test_bytes_moved_and_launches(virtual_arch: str) -> None:
     """One launch each; it moves the least it can."""
     device = active_virtual_device()

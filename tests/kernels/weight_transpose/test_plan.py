@@ -7,7 +7,8 @@ import itertools
 import pytest
 import torch
 
-from wavecast.kernels.weight_transpose.plan import RESIDENT_VECTORS, VECTOR_BYTES, plan_weight_transpose
+from wavecast.kernels.rowwise.plan import VECTOR_BYTES
+from wavecast.kernels.weight_transpose.plan import RESIDENT_VECTORS, plan_weight_transpose
 
 DTYPES = pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32], ids=str)
 

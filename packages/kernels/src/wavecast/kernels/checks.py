@@ -7,10 +7,24 @@ from __future__ import annotations
 
 import torch
 
+from wavecast.kernels.formats import FORMATS
+
 INPUT_DTYPES: tuple[torch.dtype, ...] = (torch.bfloat16, torch.float16, torch.float32)
 """What the quantizers read."""
 
+MOVED_DTYPES: tuple[torch.dtype, ...] = (*INPUT_DTYPES, *(fmt.dtype for fmt in FORMATS))
+"""What is moved without a change of its bytes: the values that quantizers read and make."""
+
+UNITS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
+"""What values are moved as, by bytes."""
+
 INT32_MAX = 2**31 - 1
+
+MOST_GRID_ROWS = 65535
+"""Largest second dimension of a grid: CUDA's, and what HIP states for AMD GPUs (``maxGridSize``)."""
+
+LONGEST_BLOCK = 1 << 16
+"""Most values of a size that a program of any kernel takes at once: how far indices go beyond the size at most."""
 
 
 def _list(dtypes: tuple[torch.dtype, ...]) -> str:
@@ -58,7 +72,7 @@ def check_weight(weight: torch.Tensor) -> None:
     """Check the weights of experts: (E, K, N), K contiguous, strides (K * N, 1, K); strides of sizes of 1 are not used.
 
     Raises:
-        ValueError: another rank, dtype or layout, or offsets within an expert that do not fit in 32 bits.
+        ValueError: another rank, dtype or layout, or indices within an expert that do not fit in 32 bits.
     """
     check_tensor("weight", weight, ndim=3)
     _, k, n = weight.shape
@@ -70,6 +84,8 @@ def check_weight(weight: torch.Tensor) -> None:
             ".transpose(1, 2).contiguous().transpose(1, 2)"
         )
     check_fits_int32("K * N of one expert", k * n)
+    check_blocks_fit_int32("K", k)
+    check_blocks_fit_int32("N", n)
 
 
 def check_offsets(offs: torch.Tensor) -> None:
@@ -106,3 +122,22 @@ def check_fits_int32(name: str, size: int) -> None:
     """
     if size > INT32_MAX:
         raise ValueError(f"{name} is {size}; at most {INT32_MAX} is possible; split the call")
+
+
+def check_blocks_fit_int32(name: str, size: int) -> None:
+    """Check that the indices of whole blocks over a size fit in 32 bits.
+
+    Raises:
+        ValueError: they do not.
+    """
+    check_fits_int32(f"{name}, rounded up to whole blocks,", size + LONGEST_BLOCK - 1)
+
+
+def check_grid_rows(name: str, what: str, count: int) -> None:
+    """Check that there are no more of what a kernel has a row of its grid for than a grid has rows.
+
+    Raises:
+        ValueError: there are.
+    """
+    if count > MOST_GRID_ROWS:
+        raise ValueError(f"{name} has {count} {what}; at most {MOST_GRID_ROWS} are possible; split the call")

@@ -7,16 +7,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from wavecast.kernels.checks import check_fits_int32, check_offsets, check_row_major, check_tensor
+from wavecast.kernels.checks import check_fits_int32, check_grid_rows, check_offsets, check_row_major, check_tensor
 from wavecast.kernels.colwise_per_group.kernel import colwise_per_group_kernel
 from wavecast.kernels.colwise_per_group.plan import Plan, plan
 from wavecast.kernels.colwise_per_group.reference import column_major_empty, colwise_per_group_reference
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantizer
 from wavecast.kernels.reference_ops import EPS
-
-MOST_GRID_ROWS = 65535
-"""Largest second dimension of a grid: CUDA's, and what HIP states for AMD GPUs (``maxGridSize``)."""
 
 
 class ColwiseQuantized(NamedTuple):
@@ -43,8 +40,7 @@ def check_colwise_arguments(x: torch.Tensor, offs: torch.Tensor) -> None:
     check_tensor("x", x, ndim=2)
     check_row_major("x", x, column_major_way="quantize_rowwise_per_group(x.t(), offs) has values.t()")
     check_offsets(offs)
-    if offs.numel() > MOST_GRID_ROWS:
-        raise ValueError(f"offs has {offs.numel()} groups; at most {MOST_GRID_ROWS} are possible; split the call")
+    check_grid_rows("offs", "groups", offs.numel())
 
 
 def allocate_colwise(x: torch.Tensor, offs: torch.Tensor, dtype: torch.dtype) -> ColwiseQuantized:

@@ -6,11 +6,11 @@ from typing import Any
 
 import torch
 
-from wavecast.kernels.checks import check_fits_int32, check_row_major, check_tensor
+from wavecast.kernels.checks import check_blocks_fit_int32, check_row_major, check_tensor
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
 from wavecast.kernels.rowwise.kernel import rowwise_resident_kernel, rowwise_streaming_kernel
-from wavecast.kernels.rowwise.plan import LONGEST_BLOCK, RowwisePlan, plan_rowwise
+from wavecast.kernels.rowwise.plan import RowwisePlan, plan_rowwise
 from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
 
 
@@ -22,7 +22,7 @@ def check_rowwise(x: torch.Tensor) -> None:
     """
     check_tensor("x", x, ndim=2)
     check_row_major("x", x, column_major_way="colwise_per_group(x.t(), offs) with the one end K has values.t()")
-    check_fits_int32("K, rounded up to whole blocks,", x.shape[1] + LONGEST_BLOCK - 1)
+    check_blocks_fit_int32("K", x.shape[1])
 
 
 def allocate_rowwise(x: torch.Tensor, dtype: torch.dtype) -> Quantized:

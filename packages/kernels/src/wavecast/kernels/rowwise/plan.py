@@ -24,9 +24,6 @@ VECTOR_BYTES = 16
 NARROWEST_ROW = 16
 """Values a row is padded to at least: the sizes that FP8 matrix multiplications take are multiples of it."""
 
-LONGEST_BLOCK = MAX_WAVES * 64 * RESIDENT_VGPRS
-"""Most values of a row that a program holds, on the architecture with the widest waves."""
-
 FILL_PROGRAMS = 1024
 """Programs below which rows are not bundled: about three for each of the 256 to 304 CUs of these GPUs, so that a short
 matrix is spread over all of them."""

@@ -7,10 +7,15 @@ from typing import Any
 
 import torch
 
-from wavecast.kernels.checks import check_fits_int32, check_offsets, check_row_major, check_tensor
+from wavecast.kernels.checks import (
+    check_blocks_fit_int32,
+    check_fits_int32,
+    check_offsets,
+    check_row_major,
+    check_tensor,
+)
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
-from wavecast.kernels.rowwise.plan import LONGEST_BLOCK
 from wavecast.kernels.rowwise_per_group.kernel import rowwise_per_group_kernel
 from wavecast.kernels.rowwise_per_group.plan import RowwisePerGroupPlan, plan_rowwise_per_group
 from wavecast.kernels.rowwise_per_group.reference import quantize_rowwise_per_group_reference
@@ -25,7 +30,7 @@ def check_rowwise_per_group(x: torch.Tensor, offs: torch.Tensor) -> None:
     check_tensor("x", x, ndim=2)
     check_row_major("x", x, column_major_way="colwise_per_group(x.t(), offs) has values.t()")
     check_offsets(offs)
-    check_fits_int32("K, rounded up to whole blocks,", x.shape[1] + LONGEST_BLOCK - 1)
+    check_blocks_fit_int32("K", x.shape[1])
     check_fits_int32("the number of rows times groups", x.shape[0] * offs.numel())
 
 

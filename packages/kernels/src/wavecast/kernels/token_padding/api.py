@@ -8,24 +8,19 @@ from typing import NamedTuple
 import torch
 
 from wavecast.kernels.checks import (
-    INPUT_DTYPES,
+    MOVED_DTYPES,
+    UNITS,
     check_fits_int32,
     check_offsets,
     check_row_major,
     check_same_size,
     check_tensor,
 )
-from wavecast.kernels.device import Path, launch_device, route
-from wavecast.kernels.formats import E4M3FN, FORMATS
+from wavecast.kernels.device import launch_device, route
+from wavecast.kernels.formats import E4M3FN
 from wavecast.kernels.token_padding.kernel import pad_kernel, unpad_kernel
 from wavecast.kernels.token_padding.plan import padded_rows, plan_padding
 from wavecast.kernels.token_padding.reference import pad_token_groups_reference, unpad_token_groups_reference
-
-MOVED_DTYPES: tuple[torch.dtype, ...] = (*INPUT_DTYPES, *(fmt.dtype for fmt in FORMATS))
-"""What is moved: the values that quantizers read and make."""
-
-UNITS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
-"""What values are moved as, by bytes."""
 
 
 class PaddedTokens(NamedTuple):
@@ -84,7 +79,7 @@ def in_units(*matrices: torch.Tensor) -> tuple[torch.Tensor, ...]:
 def _on_the_device(*tensors: torch.Tensor) -> tuple[bool, str | None]:
     """Whether kernels are launched, and the architecture. No format is made: it is one that every architecture has."""
     way = route(*tensors, format=E4M3FN)
-    return way.path is not Path.REFERENCE, way.arch
+    return not way.path.is_plain_torch, way.arch
 
 
 def launch_pad(x: torch.Tensor, offs: torch.Tensor, out: PaddedTokens, multiple: int, arch: str | None) -> None:

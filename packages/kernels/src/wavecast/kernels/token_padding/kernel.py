@@ -104,6 +104,8 @@ def unpad_kernel(
         ended = exists[None, :] & (end[None, :] <= row[:, None])
         shift = tl.maximum(shift, tl.max(tl.where(ended, grown[None, :], 0), 1))
         last = tl.maximum(last, tl.max(end, 0))
+    # Padded offsets are the caller's data: with wrong ones a shift may pass 2^31, and a row come out negative.
     x_row = row + shift
-    _move(x_ptr, out_ptr, x_row, (row < last) & (x_row < rows), first, tokens, tl.program_id(0) % column_tiles, vectors,
-          x_row_stride, TILE_ROWS, TILE_VECTORS, VECTOR)  # fmt: skip
+    there = (row < last) & (x_row >= 0) & (x_row < rows)
+    _move(x_ptr, out_ptr, x_row, there, first, tokens, tl.program_id(0) % column_tiles, vectors, x_row_stride,
+          TILE_ROWS, TILE_VECTORS, VECTOR)  # fmt: skip

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import torch
 
-from wavecast.kernels.checks import INPUT_DTYPES, check_fits_int32, check_row_major, check_tensor
+from wavecast.kernels.checks import MOVED_DTYPES, UNITS, check_fits_int32, check_row_major, check_tensor
 from wavecast.kernels.device import launch_device, route
-from wavecast.kernels.formats import E4M3FN, FORMATS
+from wavecast.kernels.formats import E4M3FN
 from wavecast.kernels.transposed_copy.kernel import transpose_kernel
 from wavecast.kernels.transposed_copy.plan import plan_transposed_copy
 from wavecast.kernels.transposed_copy.reference import copy_transposed_reference
-
-COPIED_DTYPES: tuple[torch.dtype, ...] = (*INPUT_DTYPES, *(fmt.dtype for fmt in FORMATS))
-
-UNITS = {1: torch.int8, 2: torch.int16, 4: torch.int32}
-"""What values are copied as, by bytes."""
 
 
 def check_transposed_copy(x: torch.Tensor) -> None:
@@ -23,7 +18,7 @@ def check_transposed_copy(x: torch.Tensor) -> None:
     Raises:
         ValueError: see `copy_transposed`.
     """
-    check_tensor("x", x, ndim=3 if x.ndim == 3 else 2, dtypes=COPIED_DTYPES)
+    check_tensor("x", x, ndim=3 if x.ndim == 3 else 2, dtypes=MOVED_DTYPES)
     check_row_major("x", x)
 
 

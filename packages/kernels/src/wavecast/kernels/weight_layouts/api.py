@@ -7,8 +7,7 @@ from typing import NamedTuple
 import torch
 import triton.language as tl
 
-from wavecast.kernels.checks import check_weight
-from wavecast.kernels.colwise_per_group.api import MOST_GRID_ROWS
+from wavecast.kernels.checks import check_grid_rows, check_weight
 from wavecast.kernels.expert_weights.api import allocate_expert_weights, launch_rows
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
@@ -47,8 +46,7 @@ def check_weight_layouts(weight: torch.Tensor) -> None:
         ValueError: see `check_weight`; or more experts than a grid has rows.
     """
     check_weight(weight)
-    if weight.shape[0] > MOST_GRID_ROWS:
-        raise ValueError(f"weight has {weight.shape[0]} experts; at most {MOST_GRID_ROWS} are possible; split the call")
+    check_grid_rows("weight", "experts", weight.shape[0])
 
 
 def launch_weights(weight: torch.Tensor, out: WeightLayouts, conversion: Conversion) -> None:

@@ -7,10 +7,7 @@ from functools import lru_cache
 
 import torch
 
-from wavecast.kernels.rowwise.plan import wave_lanes
-
-VECTOR_BYTES = 16
-"""Widest access of a lane."""
+from wavecast.kernels.rowwise.plan import VECTOR_BYTES, wave_lanes
 
 BLOCK_K = 32
 """Values of K in a strip: 64 bytes of bf16, the smallest read that L2 and HBM serve without waste. Twice as many would
