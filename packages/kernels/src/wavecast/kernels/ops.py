@@ -58,7 +58,7 @@ def _register(name: str, run: Callable[..., Any], fake: Callable[..., Any], *, s
     launches small kernels more slowly than the device carries them out. `torch.compiler.disable`, as called by code
     that a compiled function has called uncompiled, ``run`` would be compiled.
     """
-    _LIBRARY.define(name + schema)
+    _LIBRARY.define(name + schema, tags=(torch.Tag.pt2_compliant_tag,))
     _LIBRARY.impl(name, torch.compiler.disable(run), "CompositeExplicitAutograd")
     register_fake(f"wavecast::{name}", fake, lib=_LIBRARY)
     register_autograd(f"wavecast::{name}", _no_derivative, lib=_LIBRARY)
