@@ -27,6 +27,9 @@ Launch = Callable[..., None]
 Reference = Callable[..., Quantized]
 
 WEIGHT_SHAPES = [(2, 40, 70), (1, 33, 25), (3, 100, 8), (2, 31, 40), (1, 16, 4), (1, 1, 1)]
+FEW_COLUMNS = [(2, 40, 9), (1, 33, 5), (3, 100, 8), (1, 1, 1)]
+"""For what has a program for each column."""
+
 LONG_WEIGHT_SHAPES = [(1, 3, 1100), (1, 3, 5200)]
 """Several resident blocks, and rows that are streamed."""
 
@@ -36,7 +39,7 @@ def rowwise() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
     from wavecast.kernels.rowwise.baseline import launch_separate_kernels
     from wavecast.kernels.rowwise.reference import quantize_rowwise_reference
 
-    inputs = [exact_values(m, k) for m, k in [(5, 100), (1, 16), (40, 48), (3, 5000), (1, 1), (1, 70000)]]
+    inputs = [exact_values(m, k) for m, k in [(5, 100), (1, 16), (20, 48), (2, 5000), (1, 1), (1, 70000)]]
     inputs.append(exact_values(9, 64)[:, :40])  # padded rows
     inputs.append(exact_values(4, 24, dtype=torch.float16))
     inputs.append(exact_values(4, 24, dtype=torch.float32))
@@ -48,7 +51,7 @@ def rowwise() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
 
 def _weights(shapes: list[tuple[int, int, int]]) -> list[torch.Tensor]:
     weights = [column_major(exact_values(*shape)) for shape in shapes]
-    weights += [column_major(exact_values(2, 20, 36, dtype=dtype)) for dtype in (torch.float16, torch.float32)]
+    weights += [column_major(exact_values(2, 20, 12, dtype=dtype)) for dtype in (torch.float16, torch.float32)]
     for weight in weights:
         experts, k, n = weight.shape
         weight[0, k // 2, n // 2] = float("inf")
@@ -69,7 +72,7 @@ def expert_weights() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
     from wavecast.kernels.expert_weights.baseline import launch_five_kernels
     from wavecast.kernels.expert_weights.reference import quantize_expert_weights_reference
 
-    return [launch_five_kernels, launch_rows], quantize_expert_weights_reference, _weights(WEIGHT_SHAPES)
+    return [launch_five_kernels, launch_rows], quantize_expert_weights_reference, _weights(FEW_COLUMNS)
 
 
 def main(operator: str) -> None:

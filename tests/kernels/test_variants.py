@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from types import ModuleType
 from typing import Any
 
@@ -9,7 +11,17 @@ import pytest
 import torch
 from quantizers import special_weights
 
-from wavecast.kernels import colwise_per_group, expert_weights, fnuz, rowwise, weight_transpose, wgrad_copies
+import wavecast.kernels
+from wavecast.kernels import (
+    colwise_per_group,
+    dual_layout,
+    expert_weights,
+    fnuz,
+    rowwise,
+    weight_layouts,
+    weight_transpose,
+    wgrad_copies,
+)
 from wavecast.kernels.device import Path, active_arch, last_path
 from wavecast.kernels.formats import E4M3FNUZ
 
@@ -20,7 +32,10 @@ OPERATORS = {
     weight_transpose: ["atomic-acq-rel", "atomic-relaxed", "wavecast"],
     rowwise: ["separate-kernels", "wavecast"],
     expert_weights: ["five-kernels", "fused", "wavecast"],
+    dual_layout: ["two-kernels", "wavecast"],
+    weight_layouts: ["two-kernels", "wavecast"],
 }
+WEIGHTS = (weight_transpose, expert_weights, weight_layouts)
 EVERY_VARIANT = pytest.mark.parametrize(
     ("operator", "variant"),
     [pytest.param(o, v, id=f"{o.__name__.split('.')[-1]}-{v}") for o, variants in OPERATORS.items() for v in variants],
@@ -31,11 +46,11 @@ def inputs(operator: ModuleType) -> tuple[torch.Tensor, ...]:
     """Small tensors for an operator."""
     x = torch.randn(512, 64, generator=torch.Generator().manual_seed(0)).to(torch.bfloat16)
     offs = torch.tensor([256, 512], dtype=torch.int32)
-    if operator is colwise_per_group:
+    if operator in (colwise_per_group, dual_layout):
         return x, offs
     if operator is wgrad_copies:
         return x, x + 1, offs
-    return (special_weights(2, 144, 272),) if operator in (weight_transpose, expert_weights) else (x,)
+    return (special_weights(2, 144, 272),) if operator in WEIGHTS else (x,)
 
 
 def tensors(result: Any) -> list[torch.Tensor]:
@@ -43,6 +58,12 @@ def tensors(result: Any) -> list[torch.Tensor]:
     if isinstance(result, tuple):
         return [tensor for part in result for tensor in tensors(part)]
     return [] if result is None else [result]
+
+
+def test_every_operator_with_variants_is_here() -> None:
+    folders = (module.name for module in pkgutil.iter_modules(wavecast.kernels.__path__) if module.ispkg)
+    modules = [importlib.import_module(f"wavecast.kernels.{name}") for name in folders]
+    assert {module for module in modules if hasattr(module, "VARIANTS")} == set(OPERATORS)
 
 
 @pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.__name__)
@@ -99,8 +120,16 @@ GEOMETRY = {
     (colwise_per_group, "fused-single-pass"): [("fused_kernel", (2, 2, 1), 8)],
     (wgrad_copies, "transpose-copies"): 2 * COPY_AND_QUANTIZE,
     (wgrad_copies, "strided-read"): 2 * [("two_pass_kernel", (1, 2, 1), 8)],
+    (dual_layout, "two-kernels"): [
+        ("rowwise_resident_kernel", (512, 1, 1), 1),
+        ("colwise_per_group_kernel", (1, 2, 1), 2),
+    ],
+    (weight_layouts, "two-kernels"): [
+        ("rowwise_resident_kernel", (544, 1, 1), 1),
+        ("transpose_strip_kernel", (10, 1, 1), 4),
+    ],
 }
-OURS = {rowwise: 1, expert_weights: 1, weight_transpose: 1, colwise_per_group: 1, wgrad_copies: 2, fnuz: 1}
+OURS = {operator: 2 if operator is wgrad_copies else 1 for operator in OPERATORS}
 
 
 @pytest.mark.execute
