@@ -183,10 +183,11 @@ def launch_grouped_sum(
     """
     (p, t), (_, q), groups = a.shape, b.shape, offs.numel()
     check_tile_offsets(plan, a.stride(0), b.stride(1), q, t)
-    check_fits_int32("tiles of the output", groups * -(-p // plan.block_m) * -(-q // plan.block_n) + plan.programs)
+    tiles = groups * -(-p // plan.block_m) * -(-q // plan.block_n)
+    check_fits_int32("tiles of the output", tiles + plan.xcds)
     unit = unit_of(t, a.stride(0), b.stride(1))
     n_unit = unit_of(q)
-    grouped_sum_kernel[(plan.programs,)](
+    grouped_sum_kernel[(-(-tiles // plan.xcds) * plan.xcds,)](
         a, b, out, a_inverse, b_inverse, offs, p, q // n_unit, t, groups, a.stride(0) // unit, b.stride(1) // unit,
         SCALED=a_inverse is not None, UNIT=unit, N_UNIT=n_unit, IMPRECISE=imprecise_sum(a.dtype, plan),
         **plan.constants,

@@ -1,8 +1,12 @@
-"""Device code of the grouped GEMM: persistent programs that walk over the tiles of all groups.
+"""Device code of the grouped GEMM.
 
-The group of a tile is found on the device, from the end offsets; the host knows neither them nor the number of tiles. A
-program looks at as many groups at once as a wave has lanes, so that no exchange between waves is needed, and goes on to
-the next groups when its tiles are beyond these: 256 groups are four loads.
+Of rows in groups, the group of a tile is found on the device, from the end offsets; the host knows neither them nor the
+number of tiles, and persistent programs walk over the tiles of all groups. A program looks at as many groups at once as
+a wave has lanes, so that no exchange between waves is needed, and goes on to the next groups when its tiles are beyond
+these: 256 groups are four loads.
+
+Of sums over groups, the host knows the tiles, and each has a program: one that went on to further tiles would keep what
+they have in common in registers, beside a sum that leaves few.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import triton.language as tl
 from wavecast.kernels.grouped_gemm.tiles import (
     column_scales,
     first_tile,
+    index_here,
     row_scales,
     store_tile,
     sum_of_products,
@@ -58,8 +63,8 @@ def grouped_rows_kernel(
             column = tile_n * BLOCK_N
             rows_left = group_end - row
             columns_left = n - column
-            rows = tl.minimum(tl.arange(0, BLOCK_M), rows_left - 1)
-            columns = tl.minimum(tl.arange(0, BLOCK_N), columns_left - 1)
+            rows = tl.minimum(index_here(BLOCK_M, rows_left, 64, ON_GFX), rows_left - 1)
+            columns = tl.minimum(index_here(BLOCK_N, columns_left, 64, ON_GFX), columns_left - 1)
             acc = sum_of_products(
                 a_ptr + row.to(tl.int64) * (a_units * UNIT),
                 b_ptr + group.to(tl.int64) * b_group_units * UNIT + column.to(tl.int64) * (b_units * UNIT),
@@ -91,7 +96,8 @@ def grouped_sum_kernel(
     q = q_units * N_UNIT
     tiles_m = tl.cdiv(p, BLOCK_M)
     tiles_n = tl.cdiv(q, BLOCK_N)
-    for tile in range(first_tile(XCDS), groups * tiles_m * tiles_n, tl.num_programs(0)):
+    tile = first_tile(XCDS)
+    if tile < groups * tiles_m * tiles_n:
         group = tile // (tiles_m * tiles_n)
         start, end = group_bounds(offs_ptr, group, groups, t)
         tile_m, tile_n = tile_position(tile - group * (tiles_m * tiles_n), tiles_m, tiles_n, BAND)

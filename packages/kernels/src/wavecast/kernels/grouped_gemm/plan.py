@@ -1,7 +1,8 @@
 """Tiles of the GEMMs: a pure function of shape, dtype and architecture.
 
 The candidates were ranked by predicted time on the shapes of DeepSeek-V3 and Llama 4 (gfx942, gfx950) and by measured
-time (sm_90), and by what the assembly says: no tile of this page spills in its loop.
+time (sm_90), and by what the assembly says: on gfx no tile of this page spills, if sizes and strides are multiples of
+16 elements; with others, loads are narrower and addresses more.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class GemmPlan:
         on_gfx: whether the compiler is AMD's, for which empty assembly statements order the work (`issued_here`).
         xcds: dies that programs are dealt to.
         lanes: lanes of a wave, and groups looked at together.
-        programs: persistent programs, a multiple of ``xcds``.
+        programs: programs of a persistent kernel, a multiple of ``xcds``.
         backend_options: options that only this architecture's compiler knows.
         reason: one sentence on why.
     """

@@ -21,7 +21,7 @@ from wavecast.kernels._device_helpers import issued_here_scalar
 
 @triton.jit
 def first_tile(XCDS: tl.constexpr):
-    """The first tile of this program; it goes on in steps of the number of programs, a multiple of XCDS.
+    """The first tile of this program; others, if any, follow in steps of the number of programs, a multiple of XCDS.
 
     Workgroup p runs on XCD p % XCDS: numbered like this, the tiles of one step that share an XCD, and so an L2, are
     neighbours.
@@ -40,6 +40,18 @@ def tile_position(index, tiles_m, tiles_n, BAND: tl.constexpr):
 
 
 @triton.jit
+def index_here(size: tl.constexpr, any_scalar, STEP: tl.constexpr, ON_GFX: tl.constexpr):
+    """0 <= i < size, made where it stands; ``any_scalar`` is an int32 that is the same in all lanes.
+
+    The compiler would make the indices of all of a lane's registers before the first tile and keep them beside the sum,
+    for which a tile of 256 x 256 has no room. A zero that it knows nothing of keeps it from that. STEP is how far a
+    lane's registers are apart: what is below, the lane's own part, takes one register.
+    """
+    index = tl.arange(0, size)
+    return index // STEP * STEP + (index % STEP + issued_here_scalar(any_scalar * 0, ON_GFX))
+
+
+@triton.jit
 def _add_slivers(acc, a_ptr, b_ptr, a_rows, b_columns, start, end, first, last, UNIT: tl.constexpr,
                  BLOCK_K: tl.constexpr, IMPRECISE: tl.constexpr):  # fmt: skip
     """What is before the first and behind the last whole unit of a group, element by element, as one block."""
@@ -52,14 +64,18 @@ def _add_slivers(acc, a_ptr, b_ptr, a_rows, b_columns, start, end, first, last, 
 
 
 @triton.jit
-def _add_units(acc, a_ptr, b_ptr, a_offsets, b_offsets, at, first, last, BLOCK_K: tl.constexpr,
-               IMPRECISE: tl.constexpr):  # fmt: skip
-    """The block at ``at``, of which first <= k < last counts; both are multiples of a unit, so that loads are wide."""
-    ks = at + tl.arange(0, BLOCK_K)
-    counts = (ks >= first) & (ks < last)
-    a = tl.load(a_ptr + at + a_offsets, mask=counts[None, :], other=0.0)
-    b = tl.load(b_ptr + at + b_offsets, mask=counts[:, None], other=0.0)
-    return tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
+def _add_cut(acc, a_ptr, b_ptr, a_rows, b_columns, at, end, first, last, BLOCK_K: tl.constexpr,
+             IMPRECISE: tl.constexpr):  # fmt: skip
+    """at <= k < end in blocks, of which first <= k < last counts; all are multiples of a unit: loads are wide."""
+    index = tl.arange(0, BLOCK_K)
+    a_offsets = a_rows[:, None] + index[None, :]
+    b_offsets = index[:, None] + b_columns[None, :]
+    for block in tl.range(at, end, BLOCK_K, num_stages=1):
+        counts = (block + index >= first) & (block + index < last)
+        a = tl.load(a_ptr + block + a_offsets, mask=counts[None, :], other=0.0)
+        b = tl.load(b_ptr + block + b_offsets, mask=counts[:, None], other=0.0)
+        acc = tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
+    return acc
 
 
 @triton.jit
@@ -80,6 +96,9 @@ def sum_of_products(
     a_offsets = a_rows[:, None] + ks[None, :]
     b_offsets = ks[:, None] + b_columns[None, :]
     acc = tl.zeros((a_rows.shape[0], b_columns.shape[0]), tl.float32)
+    # What is not a whole block comes in halves, whose masks and operands find room beside the sum.
+    HALF: tl.constexpr = BLOCK_K // 2
+    PART: tl.constexpr = IMPRECISE if IMPRECISE is None else HALF
     # Whole units, so that loads are wide, in blocks that begin at multiples of their length: from elsewhere on, every
     # row of every block would be in two cache lines.
     first = tl.cdiv(start, UNIT) * UNIT
@@ -88,8 +107,9 @@ def sum_of_products(
     if RAGGED:
         at = first // BLOCK_K * BLOCK_K
         if at < first:
-            acc = _add_units(acc, a_ptr, b_ptr, a_offsets, b_offsets, at, first, last, BLOCK_K, IMPRECISE)
             at += BLOCK_K
+            acc = _add_cut(acc, a_ptr, b_ptr, a_rows, b_columns, first // HALF * HALF, tl.minimum(at, last), first,
+                           last, HALF, PART)  # fmt: skip
     whole = at + tl.maximum(last - at, 0) // BLOCK_K * BLOCK_K
     for block in range(at, whole, BLOCK_K):
         a = tl.load(a_ptr + block + a_offsets)
@@ -97,12 +117,10 @@ def sum_of_products(
         acc = tl.dot(a, b, acc, max_num_imprecise_acc=IMPRECISE)
     if CUT:
         if whole < last:
-            acc = _add_units(acc, a_ptr, b_ptr, a_offsets, b_offsets, whole, first, last, BLOCK_K, IMPRECISE)
+            acc = _add_cut(acc, a_ptr, b_ptr, a_rows, b_columns, whole, last, first, last, HALF, PART)
     if RAGGED and UNIT > 1:
         if (start < first) | (last < end):
             # Half a block has room for two units, and for two matrix instructions.
-            HALF: tl.constexpr = BLOCK_K // 2
-            PART: tl.constexpr = IMPRECISE if IMPRECISE is None else HALF
             acc = _add_slivers(acc, a_ptr, b_ptr, a_rows, b_columns, start, end, first, last, UNIT, HALF, PART)
     return acc
 
@@ -131,9 +149,9 @@ def store_tile(out_ptr, acc, row_stride, UNIT: tl.constexpr, rows_left, columns_
 
     Offsets are made here: kept from tile to tile, as the compiler would, they would take registers beside the sum.
     """
-    row_stride = issued_here_scalar(row_stride, ON_GFX) * UNIT
     values = acc.to(out_ptr.dtype.element_ty)
-    rows = tl.arange(0, acc.shape[0])[:, None]
+    rows = index_here(acc.shape[0], row_stride, 16, ON_GFX)[:, None]
+    row_stride = issued_here_scalar(row_stride, ON_GFX) * UNIT
     if ON_GFX:
         VECTOR: tl.constexpr = 8
         vectors: tl.constexpr = acc.shape[1] // VECTOR
