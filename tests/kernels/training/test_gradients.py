@@ -151,6 +151,17 @@ def test_no_tokens(recipe: Recipe) -> None:
         assert not products.grad_weight.any()
 
 
+@EVERY_RECIPE
+@pytest.mark.parametrize("shape", [(3, 4, 0), (0, 4, 16), (16,)], ids=str)
+def test_leading_dimensions_of_any_sizes(recipe: Recipe, shape: tuple[int, ...]) -> None:
+    x, weight = torch.ones(shape, requires_grad=True), torch.ones(8, shape[-1], requires_grad=True)
+    out = fp8_linear(x, weight, recipe=recipe)
+    assert torch.equal(out, torch.full((*shape[:-1], 8), float(shape[-1])))
+    out.sum().backward()
+    assert torch.equal(x.grad, torch.full(shape, 8.0))
+    assert torch.equal(weight.grad, torch.full(weight.shape, 1.0 if shape == (16,) else 0.0))
+
+
 @EVERY_LAYER
 @EVERY_RECIPE
 def test_any_strides(layer: Layer, recipe: Recipe) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import torch
@@ -59,7 +60,7 @@ def fp8_linear(
     x, weight = autocast(x), autocast(weight)
     how = Quantization(Recipe(recipe), default_format_name(), power_of_two)
     needs = torch.is_grad_enabled()
-    rows = x.reshape(-1, x.shape[-1])
+    rows = x.reshape(prod(x.shape[:-1]), x.shape[-1])
     out = _Fp8Linear.apply(rows, weight, how, needs and x.requires_grad, needs and weight.requires_grad)
     out = out.reshape(*x.shape[:-1], weight.shape[0])
     return out if bias is None else out + bias.to(out.dtype)
