@@ -17,8 +17,8 @@ def minimum_bytes(shape: Shape) -> int:
 
 EXPERIMENT = Experiment(
     name="weight-layouts",
-    summary="expert weights quantized in their own layout and transposed",
-    variants=("wavecast",),
+    summary="expert weights quantized in their own layout and transposed: two launches against one",
+    variants=("two-kernels", "wavecast"),
     # Gate and up, and down, of DeepSeek-V3: a quarter and half of the 32 experts that a GPU has with 8-way expert
     # parallelism, since every workgroup is executed; still more than the memory-side cache holds.
     shapes=({"experts": 8, "k": 7168, "n": 4096}, {"experts": 16, "k": 2048, "n": 7168}),
@@ -29,7 +29,7 @@ EXPERIMENT = Experiment(
     "find them in the memory-side cache",
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
-    operator="wavecast.kernels.weight_layouts:quantize_weight_layouts",
+    operator="wavecast.kernels.weight_layouts",
     by_default=False,
     whole=True,
 )
