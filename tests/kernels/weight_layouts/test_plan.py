@@ -30,3 +30,11 @@ def test_the_plan_says_what_is_read_once() -> None:
     assert "56.0 MiB, is read from HBM once, as the Infinity Cache holds" in plan(32, 4096, 7168, "gfx942").reason
     assert "a launch for each layout" in plan(32, 4096, 7168, "sm_90").reason
     assert "a launch for each layout" in plan(1, 100_000, 8, "gfx942").reason
+
+
+@ARCHS
+@pytest.mark.parametrize("n", [64, 2048, 7168])
+def test_two_programs_fit_a_compute_unit(n: int, arch: str | None) -> None:
+    chosen = plan(8, 2048, n, arch).strips
+    assert chosen.num_warps <= 8
+    assert chosen.streamed == (chosen.resident_rows < n)

@@ -10,6 +10,10 @@ import torch
 from wavecast.kernels.dual_layout.plan import MIB, RowBlocks, held_bytes, plan_row_blocks
 from wavecast.kernels.weight_transpose.plan import TransposePlan, plan_weight_transpose
 
+MOST_WAVES = 8
+"""Waves of a program at most: one of 16 takes the registers of a compute unit, so that nothing loads while it stores.
+The rows of a strip that registers do not hold are read twice, from a cache the second time."""
+
 
 @dataclass(frozen=True, slots=True)
 class WeightLayoutsPlan:
@@ -36,7 +40,7 @@ class WeightLayoutsPlan:
 @lru_cache
 def plan_weight_layouts(experts: int, k: int, n: int, *, dtype: torch.dtype, arch: str | None) -> WeightLayoutsPlan:
     """The programs for an (experts, k, n) weight with k contiguous; ``arch`` as in `plan_weight_transpose`."""
-    strips = plan_weight_transpose(experts, k, n, dtype=dtype, arch=arch)
+    strips = plan_weight_transpose(experts, k, n, dtype=dtype, arch=arch, most_waves=MOST_WAVES)
     count = strips.programs // max(experts, 1)
     held, cache = held_bytes(arch)
     if arch is not None and arch.startswith("sm_"):

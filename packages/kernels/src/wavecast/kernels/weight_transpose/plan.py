@@ -75,7 +75,9 @@ class TransposePlan:
 
 
 @lru_cache
-def plan_weight_transpose(experts: int, k: int, n: int, *, dtype: torch.dtype, arch: str | None) -> TransposePlan:
+def plan_weight_transpose(
+    experts: int, k: int, n: int, *, dtype: torch.dtype, arch: str | None, most_waves: int = WAVES[-1]
+) -> TransposePlan:
     """Plan for an (experts, k, n) weight with k contiguous.
 
     The smallest workgroup whose registers hold a whole strip is taken; if none does, the largest, which keeps as many
@@ -88,6 +90,7 @@ def plan_weight_transpose(experts: int, k: int, n: int, *, dtype: torch.dtype, a
         experts, k, n: sizes of the weight.
         dtype: of the weight.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None for the interpreter.
+        most_waves: the largest workgroup to take, one of `WAVES`.
     """
     lanes = wave_lanes(arch)
     itemsize = dtype.itemsize
@@ -98,11 +101,11 @@ def plan_weight_transpose(experts: int, k: int, n: int, *, dtype: torch.dtype, a
     def rows_of(waves: int, block_k: int) -> int:
         return waves * lanes * (VECTOR_BYTES // itemsize) // block_k * pack
 
-    block_k = NARROW_BLOCK_K if nvidia and rows_of(WAVES[-1], BLOCK_K) * (vectors // pack) < n else BLOCK_K
-    if nvidia and rows_of(WAVES[-1], block_k) * (RESIDENT_VECTORS // pack) < n:
+    block_k = NARROW_BLOCK_K if nvidia and rows_of(most_waves, BLOCK_K) * (vectors // pack) < n else BLOCK_K
+    if nvidia and rows_of(most_waves, block_k) * (RESIDENT_VECTORS // pack) < n:
         vectors = RESIDENT_VECTORS
     most_blocks = vectors // pack
-    num_warps = next((w for w in WAVES if rows_of(w, block_k) * most_blocks >= n), WAVES[-1])
+    num_warps = next((w for w in WAVES if w == most_waves or rows_of(w, block_k) * most_blocks >= n))
     block_n = rows_of(num_warps, block_k)
     resident_blocks = min(max(-(-n // block_n), 1), most_blocks)
     return TransposePlan(
