@@ -1,4 +1,4 @@
-"""Run as a script: an operator's kernels against its reference, in Triton's interpreter.
+"""Run as a script: the kernels of operators against their references, in Triton's interpreter.
 
 The forms that have upstream's numerics are left out: Inf is one of the inputs.
 
@@ -12,7 +12,9 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 os.environ["TRITON_INTERPRET"] = "1"
 sys.path.insert(0, str(Path(__file__).parent))
@@ -20,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import torch
 from quantizers import check_launch, column_major, exact_values
 
-from wavecast.kernels.formats import E4M3FN
+from wavecast.kernels.formats import E4M3FN, Fp8Format
 from wavecast.kernels.quantizer import Quantized
 
 Launch = Callable[..., None]
@@ -75,19 +77,81 @@ def expert_weights() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
     return [launch_five_kernels, launch_rows], quantize_expert_weights_reference, _weights(FEW_COLUMNS)
 
 
-def main(operator: str) -> None:
-    launches, reference, inputs = {
-        "rowwise": rowwise,
-        "weight_transpose": weight_transpose,
-        "expert_weights": expert_weights,
-    }[operator]()
+def _padded_rows(m: int, k: int) -> list[torch.Tensor]:
+    """One matrix: an input takes a second or two here."""
+    x = exact_values(m, k + 24)[:, :k]
+    x[m // 2] = 0
+    x[0, k // 2] = float("-inf")
+    return [x]
+
+
+def tensorwise() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
+    from wavecast.kernels.tensorwise.api import launch_tensorwise
+    from wavecast.kernels.tensorwise.reference import quantize_tensorwise_reference
+
+    return [launch_tensorwise], quantize_tensorwise_reference, _padded_rows(30, 45)
+
+
+def blockwise() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
+    from wavecast.kernels.blockwise.api import launch_blockwise
+    from wavecast.kernels.blockwise.reference import quantize_blockwise_reference
+
+    def reference(x: torch.Tensor, fmt: Fp8Format, *, power_of_two: bool) -> Quantized:
+        return quantize_blockwise_reference(x, block=(1, 128), fmt=fmt, power_of_two=power_of_two)
+
+    return [partial(launch_blockwise, block=(1, 128))], reference, _padded_rows(67, 140)
+
+
+ENDS = [3, 3, 17, 29]
+
+
+def _grouped(launch: Launch, reference: Callable[..., Any]) -> tuple[Launch, Reference]:
+    """Both with the groups that end at `ENDS`."""
+    offs = torch.tensor(ENDS, dtype=torch.int32)
+
+    def of_groups(x: torch.Tensor, fmt: Fp8Format, *, power_of_two: bool) -> Quantized:
+        return Quantized(*reference(x, offs, fmt=fmt, power_of_two=power_of_two))
+
+    return lambda x, out, conversion: launch(x, offs, out, conversion), of_groups
+
+
+def rowwise_per_group() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
+    from wavecast.kernels.rowwise_per_group.api import launch_groups
+    from wavecast.kernels.rowwise_per_group.reference import quantize_rowwise_per_group_reference
+
+    launch, reference = _grouped(launch_groups, quantize_rowwise_per_group_reference)
+    return [launch], reference, _padded_rows(5, 31)
+
+
+def colwise_per_group() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
+    from wavecast.kernels.colwise_per_group.api import launch_planned
+    from wavecast.kernels.colwise_per_group.reference import colwise_per_group_reference
+
+    launch, reference = _grouped(launch_planned, colwise_per_group_reference)
+    return [launch], reference, _padded_rows(31, 5)
+
+
+OPERATORS = {
+    "rowwise": rowwise,
+    "weight_transpose": weight_transpose,
+    "expert_weights": expert_weights,
+    "tensorwise": tensorwise,
+    "blockwise": blockwise,
+    "rowwise_per_group": rowwise_per_group,
+    "colwise_per_group": colwise_per_group,
+}
+
+
+def main(operators: list[str]) -> None:
     checks = 0
-    for x in inputs:
-        for launch in launches:
-            check_launch(launch, reference, x, fmt=E4M3FN, power_of_two=True, arch=None)
-            checks += 1
+    for operator in operators:
+        launches, reference, inputs = OPERATORS[operator]()
+        for x in inputs:
+            for launch in launches:
+                check_launch(launch, reference, x, fmt=E4M3FN, power_of_two=True, arch=None)
+                checks += 1
     print(f"{checks} checks")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1:])

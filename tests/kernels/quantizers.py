@@ -248,9 +248,9 @@ def compile_facts(
     )
 
 
-def run_interpreted(operator: str) -> None:
-    """Check the kernels of an operator in Triton's interpreter, which must be chosen before Triton is imported."""
+def run_interpreted(*operators: str) -> None:
+    """Check the kernels of operators in Triton's interpreter, which must be chosen before Triton is imported."""
     script = Path(__file__).parent / "interpreted.py"
-    done = subprocess.run([sys.executable, str(script), operator], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, str(script), *operators], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     assert not done.stdout.startswith("0 ")
