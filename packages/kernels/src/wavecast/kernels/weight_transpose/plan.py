@@ -105,7 +105,7 @@ def plan_weight_transpose(
     if nvidia and rows_of(most_waves, block_k) * (RESIDENT_VECTORS // pack) < n:
         vectors = RESIDENT_VECTORS
     most_blocks = vectors // pack
-    num_warps = next((w for w in WAVES if w == most_waves or rows_of(w, block_k) * most_blocks >= n))
+    num_warps = next(w for w in WAVES if w == most_waves or rows_of(w, block_k) * most_blocks >= n)
     block_n = rows_of(num_warps, block_k)
     resident_blocks = min(max(-(-n // block_n), 1), most_blocks)
     return TransposePlan(
