@@ -14,7 +14,7 @@ from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
 from wavecast.kernels.weight_layouts.kernel import weight_layouts_kernel
 from wavecast.kernels.weight_layouts.plan import plan_weight_layouts
 from wavecast.kernels.weight_layouts.reference import quantize_weight_layouts_reference
-from wavecast.kernels.weight_transpose.api import allocate_weight_transpose, launch_strips
+from wavecast.kernels.weight_transpose.api import KEYS, allocate_weight_transpose, launch_strips
 
 
 class WeightLayouts(NamedTuple):
@@ -65,7 +65,7 @@ def launch_weights(weight: torch.Tensor, out: WeightLayouts, conversion: Convers
         **conversion.scale_constants,
         FP8=conversion.fmt.triton_dtype,
         WORD=tl.int32 if packed else tl.uint8,
-        KEY=tl.int32 if weight.dtype == torch.float32 else tl.int16,
+        KEY=KEYS[weight.dtype],
         BLOCK_N=plan.strips.block_n, STRIP_K=plan.strips.block_k,
         RESIDENT_BLOCKS=plan.strips.resident_blocks, STREAMED=plan.strips.streamed, PACK=plan.strips.pack,
         SHARERS=plan.strips.sharers, XCDS=plan.strips.xcds,

@@ -12,7 +12,7 @@ from wavecast.kernels.weight_transpose.kernel import transpose_strip_kernel
 from wavecast.kernels.weight_transpose.plan import plan_weight_transpose
 from wavecast.kernels.weight_transpose.reference import quantize_weight_transpose_reference
 
-_KEYS = {torch.bfloat16: tl.int16, torch.float16: tl.int16, torch.float32: tl.int32}
+KEYS = {torch.bfloat16: tl.int16, torch.float16: tl.int16, torch.float32: tl.int32}
 """Integer type of a value's magnitude key, as wide as the value."""
 
 
@@ -37,7 +37,7 @@ def launch_strips(weight: torch.Tensor, out: Quantized, conversion: Conversion) 
         **conversion.scale_constants,
         FP8=conversion.fmt.triton_dtype,
         WORD=tl.int32 if packed else tl.uint8,
-        KEY=_KEYS[weight.dtype],
+        KEY=KEYS[weight.dtype],
         BLOCK_N=plan.block_n, BLOCK_K=plan.block_k,
         RESIDENT_BLOCKS=plan.resident_blocks, STREAMED=plan.streamed, PACK=plan.pack,
         SHARERS=plan.sharers, XCDS=plan.xcds, num_warps=plan.num_warps, num_stages=1,
