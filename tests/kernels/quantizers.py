@@ -79,6 +79,19 @@ def put_specials(x: torch.Tensor) -> torch.Tensor:
     return flat.reshape(x.shape)
 
 
+def put_column_specials(x: torch.Tensor) -> torch.Tensor:
+    """In place: single NaN and infinities, a zero column, a tiny column, a column of nothing but NaN."""
+    rows, columns = x.shape
+    x[rows // 3, 0] = float("nan")
+    x[rows // 2, 1 % columns] = float("inf")
+    x[rows // 4, 1 % columns] = float("-inf")
+    x[:, 2 % columns] = 0
+    x[rows // 2, 2 % columns] = -1e-7 if x.dtype == torch.float16 else -1e-30
+    x[:, 3 % columns] = float("nan")
+    x[:, 4 % columns] = float("-inf")
+    return x
+
+
 def column_major(weight: torch.Tensor) -> torch.Tensor:
     """(E, K, N) with the same values and K contiguous."""
     return weight.transpose(1, 2).contiguous().transpose(1, 2)

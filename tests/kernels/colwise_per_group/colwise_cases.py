@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from quantizers import put_column_specials
 
 
 @dataclass(frozen=True)
@@ -34,24 +35,11 @@ class Case:
         x = torch.randn(self.tokens, self.columns + self.row_padding, generator=generator)
         x *= torch.exp2(torch.randint(-10, 11, (1, x.shape[1]), generator=generator))
         x = x.to(self.dtype)[:, : self.columns]
-        return put_specials(x) if self.special else x
+        return put_column_specials(x) if self.special else x
 
     def offs(self) -> torch.Tensor:
         """``(groups,)`` int32."""
         return torch.tensor(self.ends, dtype=torch.int32)
-
-
-def put_specials(x: torch.Tensor) -> torch.Tensor:
-    """In place: single NaN and infinities, a zero column, a tiny column, a column of nothing but NaN."""
-    tokens, columns = x.shape
-    x[tokens // 3, 0] = float("nan")
-    x[tokens // 2, 1 % columns] = float("inf")
-    x[tokens // 4, 1 % columns] = float("-inf")
-    x[:, 2 % columns] = 0
-    x[tokens // 2, 2 % columns] = -1e-7 if x.dtype == torch.float16 else -1e-30
-    x[:, 3 % columns] = float("nan")
-    x[:, 4 % columns] = float("-inf")
-    return x
 
 
 CASES = (

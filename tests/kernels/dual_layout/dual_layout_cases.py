@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from quantizers import assert_same_results, guarded_outputs
+from quantizers import assert_same_results, guarded_outputs, put_column_specials
 
 from wavecast.kernels.dual_layout.api import DualLayout, dual_layout_result
 from wavecast.kernels.formats import Fp8Format
@@ -49,13 +49,8 @@ class Case:
 
 
 def _put_specials(x: torch.Tensor) -> torch.Tensor:
-    rows, columns = x.shape
-    x[rows // 3, 0] = float("nan")
-    x[rows // 2, 1 % columns] = float("inf")
-    x[rows // 4, 1 % columns] = float("-inf")
-    x[:, 2 % columns] = 0
-    x[rows // 2, 2 % columns] = -1e-7 if x.dtype == torch.float16 else -1e-30
-    x[:, 3 % columns] = float("nan")
+    """In place: `put_column_specials`, and rows of zeros, of an infinity and with a NaN at the end."""
+    rows, columns = put_column_specials(x).shape
     x[rows // 5] = float("-inf")
     x[rows // 6] = 0
     x[rows - 1, columns - 1] = float("nan")
