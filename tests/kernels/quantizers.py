@@ -42,6 +42,18 @@ BAD_WEIGHTS = pytest.mark.parametrize(
 """Weights (E, K, N) that no operator takes, and what the error says."""
 
 
+BAD_GROUPS_OF_ROWS = pytest.mark.parametrize(
+    ("x", "offs", "message"),
+    [
+        (torch.zeros(4), [4], "x has 1 dimensions"),
+        (torch.zeros(4, 4, dtype=torch.int32), [4], "x is int32; wanted is one of bfloat16, float16, float32"),
+        (torch.zeros(4, 5).t(), [5], "rows must be contiguous"),
+        (torch.zeros(4, 5), [], "offs is empty"),
+    ],
+)
+"""Matrices and end offsets that no column-wise operator takes, and what the error says."""
+
+
 def exact_values(*shape: int, dtype: torch.dtype = torch.bfloat16, seed: int = 0) -> torch.Tensor:
     """Values of at most 4 significant bits: with a power-of-two scale their FP8 codes need no rounding."""
     generator = torch.Generator().manual_seed(seed)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from colwise_cases import CASES, Case
+from quantizers import BAD_GROUPS_OF_ROWS
 
 from wavecast.kernels.colwise_per_group import colwise_per_group
 from wavecast.kernels.colwise_per_group.api import colwise_launch
@@ -41,15 +42,7 @@ def test_without_a_device_the_reference_answers(quantize: Callable) -> None:
 
 
 @EVERY_VARIANT
-@pytest.mark.parametrize(
-    ("x", "offs", "message"),
-    [
-        (torch.zeros(4), [4], "x has 1 dimensions"),
-        (torch.zeros(4, 4, dtype=torch.int32), [4], "x is int32; wanted is one of bfloat16, float16, float32"),
-        (torch.zeros(4, 5).t(), [5], "rows must be contiguous"),
-        (torch.zeros(4, 5), [], "offs is empty"),
-    ],
-)
+@BAD_GROUPS_OF_ROWS
 def test_bad_input_is_named(quantize: Callable, x: torch.Tensor, offs: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         quantize(x, torch.tensor(offs, dtype=torch.int32), format=E4M3FNUZ)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from dual_layout_cases import CASES, Case
-from quantizers import assert_same_results
+from quantizers import BAD_GROUPS_OF_ROWS, assert_same_results
 
 from wavecast.kernels.colwise_per_group.reference import colwise_per_group_reference
 from wavecast.kernels.device import Path, active_arch, last_path
@@ -35,15 +35,7 @@ def test_without_a_device_both_references_answer(quantize: Callable, case: Case)
 
 
 @EVERY_VARIANT
-@pytest.mark.parametrize(
-    ("x", "offs", "message"),
-    [
-        (torch.zeros(4), [4], "x has 1 dimensions"),
-        (torch.zeros(4, 4, dtype=torch.int32), [4], "x is int32; wanted is one of bfloat16, float16, float32"),
-        (torch.zeros(4, 5).t(), [5], "rows must be contiguous"),
-        (torch.zeros(4, 5), [], "offs is empty"),
-    ],
-)
+@BAD_GROUPS_OF_ROWS
 def test_bad_input_is_named(quantize: Callable, x: torch.Tensor, offs: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         quantize(x, torch.tensor(offs, dtype=torch.int32), format=E4M3FNUZ)
