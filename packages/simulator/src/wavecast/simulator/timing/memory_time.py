@@ -1,0 +1,98 @@
+"""Time that the device's shared memory system needs for the traffic of one launch, level by level.
+
+L2 channels, the memory-side cache (MALL), HBM, atomics and fences; the compute units that ask for the traffic are timed
+elsewhere.
+"""
+
+from __future__ import annotations
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.devices.constants import Hbm, Mall
+from wavecast.simulator.timing.prediction import Bound
+from wavecast.simulator.traffic import Traffic
+
+_BYTES_PER_US = 1e6  # of one TB/s
+_SEGMENT_BYTES = 64
+
+
+def memory_terms(traffic: Traffic, device: Device, *, warm: float) -> dict[Bound, float]:
+    """µs that each level would need for the launch if it worked alone.
+
+    Args:
+        traffic: What the launch moves.
+        device: The constants.
+        warm: Part of the bytes that a launch before left in the memory-side cache, see ``warm_share``.
+    """
+    cold = 1 - warm
+    return {
+        Bound.L2: _l2_us(traffic, device),
+        Bound.MALL: _mixed_us(traffic.fabric_read_bytes, traffic.fabric_write_bytes, device.mall),
+        Bound.HBM: _mixed_us(traffic.hbm_read_bytes * cold, traffic.hbm_write_bytes * cold, device.hbm),
+        Bound.ATOMICS: _atomics_us(traffic, device),
+        Bound.FENCES: _fences_us(traffic, device),
+    }
+
+
+def busy_us(terms: dict[Bound, float]) -> list[float]:
+    """Terms that lengthen one another; the memory-side cache and HBM carry the same bytes, so the slower counts."""
+    others = [terms[name] for name in (Bound.L2, Bound.ATOMICS, Bound.FENCES)]
+    return [max(terms[Bound.MALL], terms[Bound.HBM]), *others]
+
+
+def warm_share(traffic: Traffic, device: Device) -> float:
+    """Part of a launch's bytes that an equal launch before it left in the memory-side cache."""
+    kept = device.mall.bytes * device.mall.reuse_fraction
+    footprint = max(1, traffic.footprint_bytes)
+    return 1.0 if footprint <= kept else (kept / footprint) ** 2
+
+
+def supply_us(traffic: Traffic, device: Device, *, warm: float) -> float:
+    """Time the device needs to deliver what workgroups wait for: everything they read, and a share of what they write.
+
+    The levels work as a pipeline, so the slowest counts.
+    """
+    stored = device.combine.store_wait
+    l2 = traffic.l2_read_bytes / device.l2.read_tb_s / _BYTES_PER_US + stored * _l2_write_us(traffic, device)
+    fabric = _one_by_one_us(traffic.fabric_read_bytes, stored * traffic.fabric_write_bytes, device.mall)
+    cold = 1 - warm
+    hbm = _one_by_one_us(traffic.hbm_read_bytes * cold, stored * traffic.hbm_write_bytes * cold, device.hbm)
+    return max(l2, fabric, hbm)
+
+
+def _l2_us(traffic: Traffic, device: Device) -> float:
+    """Reads and writes that fill a segment by bytes, every other write by its request; longer at a hot channel."""
+    read_us = traffic.l2_read_bytes / (device.l2.read_tb_s * _BYTES_PER_US)
+    return (read_us + _l2_write_us(traffic, device)) * traffic.channel_imbalance**device.l2.channel_skew
+
+
+def _l2_write_us(traffic: Traffic, device: Device) -> float:
+    partial = traffic.l2_partial_write_requests
+    whole_bytes = _SEGMENT_BYTES * max(0, traffic.l2_write_requests - partial)
+    whole_us = whole_bytes / (device.l2.write_tb_s * _BYTES_PER_US)
+    return whole_us + partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us
+
+
+def _mixed_us(read_bytes: float, write_bytes: float, rates: Mall | Hbm) -> float:
+    """Reads and writes together: by their own rates if one is alone, by the mixed rate if they are equal."""
+    total = read_bytes + write_bytes
+    if not total:
+        return 0.0
+    mixing = 2 * min(read_bytes, write_bytes) / total
+    mixed_us = total / rates.mixed_tb_s / _BYTES_PER_US
+    return (1 - mixing) * _one_by_one_us(read_bytes, write_bytes, rates) + mixing * mixed_us
+
+
+def _one_by_one_us(read_bytes: float, write_bytes: float, rates: Mall | Hbm) -> float:
+    return (read_bytes / rates.read_tb_s + write_bytes / rates.write_tb_s) / _BYTES_PER_US
+
+
+def _atomics_us(traffic: Traffic, device: Device) -> float:
+    spread = traffic.atomic_requests * device.atomics.request_clk / device.mall.channels
+    one_line = traffic.hot_line_atomics * device.atomics.same_line_clk
+    return max(spread, one_line) / device.clk_per_us
+
+
+def _fences_us(traffic: Traffic, device: Device) -> float:
+    """Write-backs that queue at the L2 of an XCD; the wait of the wave itself is part of its latency."""
+    each = device.fences.writeback_clk * device.fences.writeback_serial
+    return traffic.release_fences / device.compute.num_xcd * each / device.clk_per_us
