@@ -10,12 +10,13 @@ import pytest
 
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.errors import UnsupportedInstructionError
+from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.timing import kernel_facts
+from wavecast.simulator.timing import executed_operations, kernel_facts
 from wavecast.simulator.timing.facts import Group
 from wavecast.simulator.timing.issue import issue_classes
-from wavecast.simulator.timing.opcodes import Unit, matrix_clk, unit_of
+from wavecast.simulator.timing.opcodes import Unit, matrix_clk, matrix_flop, unit_of
 from wavecast.simulator.timing.waits import exposed_waits, wait_points
 from wavecast.simulator.traffic import Limiter
 
@@ -82,6 +83,31 @@ def test_a_matrix_type_the_device_lacks_is_refused() -> None:
         matrix_clk(instruction("v_mfma_f32_16x16x8_xf32"), load_device("mi355x"))
     with pytest.raises(UnsupportedInstructionError, match="mi300x"):
         matrix_clk(instruction("v_mfma_f32_32x32x64_f8f6f4"), load_device("mi300x"))
+
+
+@pytest.mark.parametrize(
+    ("opcode", "flop"),
+    [
+        ("v_mfma_f32_32x32x8_f16", 2 * 32 * 32 * 8),
+        ("v_mfma_f32_4x4x4_16b_f16", 2 * 4 * 4 * 4 * 16),
+        ("v_smfmac_f32_16x16x32_f16", 2 * 16 * 16 * 32 // 2),
+    ],
+)
+def test_operations_of_a_matrix_instruction(opcode: str, flop: int) -> None:
+    assert matrix_flop(instruction(opcode)) == flop
+    with pytest.raises(UnsupportedInstructionError, match="no matrix instruction"):
+        matrix_flop(instruction("v_add_f32"))
+
+
+def test_operations_of_the_grid_are_those_of_the_workgroups_that_ran_scaled(
+    kernel_of: Callable[..., Kernel], execution_of: Callable[..., Execution]
+) -> None:
+    kernel = kernel_of(["v_add_f32", "s_add_u32", "v_mfma_f32_32x32x8_bf16", "s_endpgm"])
+    execution = execution_of(kernel, 8)
+    execution = replace(execution, workgroups=execution.workgroups[:2], executed=np.array([12, 99, 4, 2]))
+    found = executed_operations(execution)
+    scale = execution.total_workgroups / 2
+    assert (found.vector_ops, found.matrix_flop) == (12 * 64 * scale, 4 * 16384 * scale)
 
 
 def test_issue_cycles(kernel_of: Callable[..., Kernel], device: Device) -> None:

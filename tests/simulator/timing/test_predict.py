@@ -11,7 +11,7 @@ import pytest
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.timing import Bound, TimePrediction, predict_time
+from wavecast.simulator.timing import Bound, TimePrediction, combine_us, predict_time
 from wavecast.simulator.traffic import Traffic
 
 LARGE = 1 << 20
@@ -38,6 +38,14 @@ def test_the_interval_holds_the_point(predict: Callable[..., TimePrediction]) ->
     for workgroups in (1, 100, 10_000, LARGE):
         found = predict(workgroups)
         assert 0 < found.low_us < found.predicted_us < found.high_us
+
+
+def test_the_terms_of_a_launch_are_all_of_its_time(predict: Callable[..., TimePrediction], device: Device) -> None:
+    """What compares two launches by exchanging their terms relies on it."""
+    for workgroups in (1, 10_000, LARGE):
+        for changes in ({}, {"release_fences": 1 << 20}, {"channel_imbalance": 3.0}):
+            found = predict(workgroups, **changes)
+            assert combine_us(found.terms, device) == found.predicted_us
 
 
 def test_a_tiny_launch_is_bound_by_the_launch(predict: Callable[..., TimePrediction], device: Device) -> None:

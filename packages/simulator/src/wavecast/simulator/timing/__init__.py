@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from wavecast.simulator.timing.combine import combine_us
 from wavecast.simulator.timing.facts import KernelFacts, kernel_facts
+from wavecast.simulator.timing.operations import Operations, executed_operations
 from wavecast.simulator.timing.predict import predict_time
 from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity, TimePrediction
 
 __all__ = [
     "Bound",
     "KernelFacts",
+    "Operations",
     "Position",
     "Sensitivity",
     "TimePrediction",
+    "combine_us",
+    "executed_operations",
     "kernel_facts",
     "predict_time",
 ]

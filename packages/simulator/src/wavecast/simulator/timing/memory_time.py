@@ -6,6 +6,8 @@ elsewhere.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from wavecast.simulator.devices import Device
 from wavecast.simulator.devices.constants import Hbm, Mall
 from wavecast.simulator.timing.prediction import Bound
@@ -33,7 +35,7 @@ def memory_terms(traffic: Traffic, device: Device, *, warm: float) -> dict[Bound
     }
 
 
-def busy_us(terms: dict[Bound, float]) -> list[float]:
+def busy_us(terms: Mapping[Bound, float]) -> list[float]:
     """Terms that lengthen one another; the memory-side cache and HBM carry the same bytes, so the slower counts."""
     others = [terms[name] for name in (Bound.L2, Bound.ATOMICS, Bound.FENCES)]
     return [max(terms[Bound.MALL], terms[Bound.HBM]), *others]

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from wavecast.simulator.devices import Device
+from wavecast.simulator.timing.combine import COMPUTE_UNIT, combine_us
 from wavecast.simulator.timing.demands import WaveDemands, Work, wave_demands
-from wavecast.simulator.timing.memory_time import busy_us, memory_terms, supply_us, warm_share
+from wavecast.simulator.timing.memory_time import memory_terms, supply_us, warm_share
 from wavecast.simulator.timing.network import Residence, residence
 from wavecast.simulator.timing.prediction import Bound, Position
 from wavecast.simulator.timing.schedule import Schedule
 from wavecast.simulator.traffic import Traffic
-
-_COMPUTE_UNIT = (Bound.ISSUE, Bound.LATENCY, Bound.LDS, Bound.L1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +56,15 @@ class Evaluation:
     @property
     def bound(self) -> Bound:
         """The largest term; the compute units count as a whole, and their largest part gives the name."""
-        device = {name: us for name, us in self.terms.items() if name not in _COMPUTE_UNIT}
+        device = {name: us for name, us in self.terms.items() if name not in COMPUTE_UNIT}
         largest = max(device, key=lambda name: device[name])
         if self.compute_unit_us > device[largest]:
-            return max(_COMPUTE_UNIT, key=lambda name: self.terms[name])
+            return max(COMPUTE_UNIT, key=lambda name: self.terms[name])
         return largest
 
 
 def evaluate(case: Case, device: Device) -> Evaluation:
     """Time a launch.
-
-    The launch cost comes first. Then the compute units, the workgroup launcher, the L2 channels, the memory behind
-    them, atomics and fences work at the same time, and lengthen one another as a p-norm. The memory-side cache and HBM
-    carry the same bytes one behind the other, so the slower of the two counts.
 
     Args:
         case: What to time.
@@ -82,7 +77,6 @@ def evaluate(case: Case, device: Device) -> Evaluation:
     supply_clk = supply_us(traffic, device, warm=warm) * device.clk_per_us * sharing
     wave = wave_demands(case.work, device, warm=warm, supply_clk=supply_clk)
     compute_us, life = _compute_units_us(case, device, wave)
-    memory = memory_terms(traffic, device, warm=warm)
     terms = {
         Bound.LAUNCH: launch_us(device, case.position),
         Bound.WORKGROUP_LAUNCH: _workgroup_launch_us(traffic, device),
@@ -90,11 +84,9 @@ def evaluate(case: Case, device: Device) -> Evaluation:
         Bound.LATENCY: compute_us * life.think_clk / life.life_clk,
         Bound.LDS: compute_us * life.lds_clk / life.life_clk,
         Bound.L1: compute_us * (life.address_clk + life.fill_clk) / life.life_clk,
-        **memory,
+        **memory_terms(traffic, device, warm=warm),
     }
-    busy = [compute_us, terms[Bound.WORKGROUP_LAUNCH], *busy_us(memory)]
-    total = terms[Bound.LAUNCH] + _p_norm(busy, device.combine.p_norm) * device.combine.residual
-    return Evaluation(total, terms, compute_us, wave)
+    return Evaluation(combine_us(terms, device), terms, compute_us, wave)
 
 
 def launch_us(device: Device, position: Position) -> float:
@@ -124,10 +116,3 @@ def _workgroup_launch_us(traffic: Traffic, device: Device) -> float:
     waves = traffic.residency.waves_per_workgroup
     each = max(device.launch.workgroup_clk, waves * device.launch.wave_clk_per_xcd / device.compute.num_xcd)
     return traffic.workgroups * each / device.clk_per_us
-
-
-def _p_norm(values: list[float], p: float) -> float:
-    largest = max(values)
-    if largest <= 0:
-        return 0.0
-    return float(largest * sum((value / largest) ** p for value in values) ** (1 / p))

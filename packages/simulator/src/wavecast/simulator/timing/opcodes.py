@@ -71,20 +71,33 @@ def matrix_clk(instruction: Instruction, device: Device) -> float:
     Raises:
         UnsupportedInstructionError: if the device has no rate for the type.
     """
+    operand_type = _matrix_match(instruction)[5]
+    rate = _matrix_rate(instruction, operand_type, device)
+    if rate is None:
+        raise UnsupportedInstructionError(
+            f"{instruction.opcode}: {device.name} ({device.arch}) has no matrix rate for {operand_type!r}",
+            hint="compile the kernel for the architecture of the device",
+        )
+    return max(_MINIMUM_MATRIX_CLK, matrix_flop(instruction) / (rate / device.compute.simd_per_cu))
+
+
+def matrix_flop(instruction: Instruction) -> int:
+    """Operations of an MFMA: two for each product.
+
+    Raises:
+        UnsupportedInstructionError: if it is no matrix instruction.
+    """
+    match = _matrix_match(instruction)
+    m, n, k, blocks = int(match[1]), int(match[2]), int(match[3]), int(match[4] or 1)
+    # A sparse instruction multiplies half of the K that its name says.
+    return 2 * m * n * k * blocks // (2 if "smfmac" in instruction.opcode else 1)
+
+
+def _matrix_match(instruction: Instruction) -> re.Match[str]:
     match = _MATRIX.match(instruction.opcode)
     if match is None:
         raise UnsupportedInstructionError(f"{instruction.opcode} is no matrix instruction")
-    m, n, k, blocks = int(match[1]), int(match[2]), int(match[3]), int(match[4] or 1)
-    rate = _matrix_rate(instruction, match[5], device)
-    if rate is None:
-        raise UnsupportedInstructionError(
-            f"{instruction.opcode}: {device.name} ({device.arch}) has no matrix rate for {match[5]!r}",
-            hint="compile the kernel for the architecture of the device",
-        )
-    # A sparse instruction multiplies half of the K that its name says.
-    sparsity = 2 if "smfmac" in instruction.opcode else 1
-    per_simd = rate / device.compute.simd_per_cu
-    return max(_MINIMUM_MATRIX_CLK, 2 * m * n * k * blocks / sparsity / per_simd)
+    return match
 
 
 def _matrix_rate(instruction: Instruction, operand_type: str, device: Device) -> float | None:

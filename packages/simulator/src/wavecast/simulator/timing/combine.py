@@ -1,0 +1,34 @@
+"""From the times of the resources to the time of the launch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.timing.memory_time import busy_us
+from wavecast.simulator.timing.prediction import Bound
+
+COMPUTE_UNIT = (Bound.ISSUE, Bound.LATENCY, Bound.LDS, Bound.L1)
+"""Terms that add up to the time of the compute units."""
+
+
+def combine_us(terms: Mapping[Bound, float], device: Device) -> float:
+    """Time of a launch, in µs; a function of its terms and of the device alone.
+
+    The launch cost comes first. Then the compute units, the workgroup launcher and the shared memory system work at the
+    same time, and lengthen one another as a p-norm.
+
+    Args:
+        terms: µs by resource, as in ``TimePrediction``; all of them.
+        device: The constants.
+    """
+    compute_us = sum(terms[name] for name in COMPUTE_UNIT)
+    busy = [compute_us, terms[Bound.WORKGROUP_LAUNCH], *busy_us(terms)]
+    return terms[Bound.LAUNCH] + _p_norm(busy, device.combine.p_norm) * device.combine.residual
+
+
+def _p_norm(values: list[float], p: float) -> float:
+    largest = max(values)
+    if largest <= 0:
+        return 0.0
+    return float(largest * sum((value / largest) ** p for value in values) ** (1 / p))

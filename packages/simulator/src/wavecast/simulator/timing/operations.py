@@ -1,0 +1,36 @@
+"""Operations that a launch executes: what a roofline counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.timing.opcodes import Unit, matrix_flop, unit_of
+
+_WAVE_LANES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Operations:
+    """Executed operations of the whole grid.
+
+    Attributes:
+        matrix_flop: Floating-point operations of matrix instructions, a multiplication and an addition each counted.
+        vector_ops: Lane operations of vector instructions: 64 an instruction, whatever lanes are active, as the
+            hardware spends them.
+    """
+
+    matrix_flop: float
+    vector_ops: float
+
+
+def executed_operations(execution: Execution) -> Operations:
+    """Count what ran, scaled from the workgroups that ran to the grid."""
+    flop = vector = 0
+    for instruction, times in zip(execution.kernel.instructions, execution.executed.tolist(), strict=True):
+        unit = unit_of(instruction)
+        if unit is Unit.MATRIX:
+            flop += times * matrix_flop(instruction)
+        elif unit is Unit.VALU:
+            vector += times * _WAVE_LANES
+    return Operations(flop * execution.scale, vector * execution.scale)
