@@ -17,6 +17,7 @@ from wavecast.simulator.execute.abi import ArgumentValue, Grid
 from wavecast.simulator.execute.engine import Engine
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.execute.runs import joined_runs
 from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import TimePrediction, predict_time
@@ -30,6 +31,8 @@ from wavecast.simulator.traffic import (
     work_of,
 )
 
+# Workgroups of each part of a launch whose instruction streams are recorded for the timing.
+_RECORDED = 8
 # Kernels kept parsed and translated: more than any experiment launches.
 _KERNELS = 256
 
@@ -96,7 +99,15 @@ def simulate_launch(
         buffers=[BufferRange(buffer.device, buffer.size, buffer.name) for buffer in memory.buffers],
         kept=None if is_sample else kept,
     )
-    run = functools.partial(_engine().execute, kernel, grid=grid, arguments=arguments, memory=memory, observer=observer)
+    run = functools.partial(
+        _engine().execute,
+        kernel,
+        grid=grid,
+        arguments=arguments,
+        memory=memory,
+        observer=observer,
+        record=_RECORDED,
+    )
     pilot = pilot_workgroups(total, device) if is_sample else None
     execution = run(workgroups=pilot)
     if pilot is not None and len(pilot) < total:
@@ -111,6 +122,8 @@ def simulate_launch(
 
 def _joined(first: Execution, then: Execution) -> Execution:
     """Two executions of one launch as one."""
+    later = then.runs.copy()
+    later["position"] += len(first.workgroups)
     return Execution(
         first.kernel,
         first.grid,
@@ -118,6 +131,7 @@ def _joined(first: Execution, then: Execution) -> Execution:
         first.executed + then.executed,
         np.concatenate([first.instructions_per_workgroup, then.instructions_per_workgroup]),
         first.stray_lds_accesses + then.stray_lds_accesses,
+        joined_runs((first.runs, later)),
     )
 
 

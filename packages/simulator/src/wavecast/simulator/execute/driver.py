@@ -22,7 +22,7 @@ class Outcome(IntEnum):
     """Why the loop returned."""
 
     DONE = 0
-    TRACE_FULL = 1
+    FULL = 1  # the trace ring or the recording
     FAULT = 2
     BUDGET = 3
 
@@ -34,6 +34,7 @@ class Progress(IntEnum):
     STARTED = 1  # whether that workgroup's waves are initialised
     WAVE = 2  # wave that runs, or ran when the loop left
     INSTRUCTION = 3  # instruction at which the loop left
+    RUNS = 4  # entries of the recording
     SIZE = 8
 
 
@@ -44,7 +45,8 @@ class WaveState(IntEnum):
     STATUS = 1
     EXECUTED = 2
     TURN = 3  # instructions of the present turn that were executed before the loop left in its middle
-    SIZE = 4
+    RUN = 4  # first instruction of the straight-line run that the wave is in
+    SIZE = 5
 
 
 class LaunchSlot(IntEnum):
@@ -74,12 +76,14 @@ _C_FAULT, _C_COUNT, _C_CAPACITY = int(Context.FAULT), int(Context.TRACE_COUNT), 
 _C_WORKGROUP, _C_WAVE, _C_SCRATCH, _C_CLOCK = (
     int(c) for c in (Context.WORKGROUP, Context.WAVE, Context.SCRATCH, Context.CLOCK)
 )
-_P_POSITION, _P_STARTED, _P_WAVE, _P_INSTRUCTION = (
-    int(p) for p in (Progress.POSITION, Progress.STARTED, Progress.WAVE, Progress.INSTRUCTION)
+_P_POSITION, _P_STARTED, _P_WAVE, _P_INSTRUCTION, _P_RUNS = (
+    int(p) for p in (Progress.POSITION, Progress.STARTED, Progress.WAVE, Progress.INSTRUCTION, Progress.RUNS)
 )
-_PC, _STATUS, _EXECUTED, _TURN = (int(s) for s in (WaveState.PC, WaveState.STATUS, WaveState.EXECUTED, WaveState.TURN))
+_PC, _STATUS, _EXECUTED, _TURN, _RUN = (
+    int(s) for s in (WaveState.PC, WaveState.STATUS, WaveState.EXECUTED, WaveState.TURN, WaveState.RUN)
+)
 _EXEC, _VCC, _SCC = EXEC, VCC, SCC
-_DONE, _FULL, _FAULTED, _OVER = (int(o) for o in (Outcome.DONE, Outcome.TRACE_FULL, Outcome.FAULT, Outcome.BUDGET))
+_DONE, _FULL, _FAULTED, _OVER = (int(o) for o in (Outcome.DONE, Outcome.FULL, Outcome.FAULT, Outcome.BUDGET))
 _L_GRID, _L_REGISTER, _L_SCRATCH_BYTES, _L_SCRATCH, _L_BUDGET, _L_BLOCK, _L_AXES = (
     int(slot)
     for slot in (
@@ -116,6 +120,8 @@ def run(  # type: ignore[no-untyped-def]
     launch,
     workgroups,
     executed_per_workgroup,
+    recorded,
+    runs,
 ):
     """Run workgroups until all are done or something needs attention.
 
@@ -132,6 +138,8 @@ def run(  # type: ignore[no-untyped-def]
         launch: int64 (LaunchSlot.SIZE,).
         workgroups: int64 linear ids.
         executed_per_workgroup: int64 (len(workgroups),).
+        recorded: bool (len(workgroups),), whose runs are recorded.
+        runs: ``RUN``, filled from the front; at least two entries.
     """
     while progress[_P_POSITION] < workgroups.shape[0]:
         if progress[_P_STARTED] == 0:
@@ -139,8 +147,12 @@ def run(  # type: ignore[no-untyped-def]
             _start_workgroup(scalars, vectors, context, waves, transfers, template, launch, workgroup)
             progress[_P_STARTED] = 1
             progress[_P_WAVE] = 0
+        is_recorded = recorded[progress[_P_POSITION]]
         while _next_wave(waves, progress):
-            outcome = _run_wave(table, scalars, vectors, context, waves, transfers, progress, launch)
+            # A turn writes a run, and comes back before it writes another if that would not fit.
+            if is_recorded and progress[_P_RUNS] >= runs.shape[0] - 1:
+                return _FULL
+            outcome = _run_wave(table, scalars, vectors, context, waves, transfers, progress, launch, is_recorded, runs)
             if outcome != _DONE:
                 return outcome
             progress[_P_WAVE] += 1
@@ -177,7 +189,29 @@ def _next_wave(waves, progress):  # type: ignore[no-untyped-def]
 
 
 @compiled
-def _run_wave(table, scalars, vectors, context, waves, transfers, progress, launch):  # type: ignore[no-untyped-def]
+def _record(runs, progress, wave, first, end):  # type: ignore[no-untyped-def]
+    """Add a run to the recording, which has room for it."""
+    count = progress[_P_RUNS]
+    if count > 0:
+        last = runs[count - 1]
+        if (
+            last["first"] == first
+            and last["end"] == end
+            and last["wave"] == wave
+            and last["position"] == progress[_P_POSITION]
+        ):
+            last["repeats"] += 1
+            return
+    new = runs[count]
+    new["position"], new["wave"], new["first"], new["end"] = progress[_P_POSITION], wave, first, end
+    new["repeats"] = 1
+    progress[_P_RUNS] = count + 1
+
+
+@compiled
+def _run_wave(  # type: ignore[no-untyped-def]
+    table, scalars, vectors, context, waves, transfers, progress, launch, is_recorded, runs
+):
     """Run one wave until it waits, ends, has used its slice (DONE), or something needs attention."""
     wave = progress[_P_WAVE]
     registers = scalars[wave]
@@ -191,6 +225,7 @@ def _run_wave(table, scalars, vectors, context, waves, transfers, progress, laun
     turn = waves[wave, _TURN]
     pc = waves[wave, _PC]
     begin = pc
+    origin = waves[wave, _RUN]
     used = 0
     while True:
         kind = table[pc, _KIND]
@@ -212,30 +247,45 @@ def _run_wave(table, scalars, vectors, context, waves, transfers, progress, laun
                 # The turn goes on: a wave that spins on traced accesses must give way and meet its budget too.
                 waves[wave, _TURN] = turn + used
                 waves[wave, _PC] = pc
+                waves[wave, _RUN] = origin
                 return _FULL
         elif kind == _BARRIER:
             pc += 1
             used += pc - begin
             waves[wave, _STATUS] = _WAITING
+            if is_recorded:
+                _record(runs, progress, wave, origin, pc)
             break
         elif kind == _END:
             transfers[pc + 1] -= 1
             used += pc + 1 - begin
             waves[wave, _STATUS] = _ENDED
+            if is_recorded:
+                _record(runs, progress, wave, origin, pc + 1)
             break
         elif _is_taken(kind, registers):
             used += pc + 1 - begin
             transfers[pc + 1] -= 1
+            if is_recorded:
+                _record(runs, progress, wave, origin, pc + 1)
             pc = table[pc, _TARGET]
             transfers[pc] += 1
             begin = pc
+            origin = pc
             if turn + used > _SLICE:
                 break
+            if is_recorded and progress[_P_RUNS] >= runs.shape[0] - 1:
+                waves[wave, _EXECUTED] += used
+                waves[wave, _TURN] = turn + used
+                waves[wave, _PC] = pc
+                waves[wave, _RUN] = pc
+                return _FULL
         else:
             pc += 1
     waves[wave, _EXECUTED] += used
     waves[wave, _TURN] = 0
     waves[wave, _PC] = pc
+    waves[wave, _RUN] = pc
     if waves[wave, _STATUS] != _ENDED and waves[wave, _EXECUTED] > launch[_L_BUDGET]:
         progress[_P_INSTRUCTION] = pc
         return _OVER
@@ -294,4 +344,5 @@ def _start_workgroup(scalars, vectors, context, waves, transfers, template, laun
         waves[wave, _STATUS] = _READY
         waves[wave, _EXECUTED] = 0
         waves[wave, _TURN] = 0
+        waves[wave, _RUN] = 0
     transfers[0] += scalars.shape[0]

@@ -21,6 +21,7 @@ from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.helper_library import HelperLibrary
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context, Fault
 from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.execute.runs import RUN, joined_runs
 from wavecast.simulator.execute.trace import Observer, record_ring
 from wavecast.simulator.execute.translate import Program, translate
 from wavecast.simulator.program.kernel import Kernel
@@ -28,6 +29,7 @@ from wavecast.simulator.program.kernel import Kernel
 # Instructions one wave may execute: far above any real kernel, low enough that an endless loop is reported in seconds.
 DEFAULT_BUDGET = 1_000_000_000
 _RING_RECORDS = 4096
+_RING_RUNS = 4096
 # Translated kernels that an engine keeps: more than any experiment launches, and each of them is at most a few MB.
 _PROGRAMS = 256
 _PREFETCH_PAD_BYTES = 256
@@ -67,6 +69,7 @@ class Engine:
         workgroups: Sequence[int] | np.ndarray | None = None,
         observer: Observer | None = None,
         budget: int = DEFAULT_BUDGET,
+        record: int = 0,
     ) -> Execution:
         """Run workgroups of a launch, in order, on one thread.
 
@@ -79,6 +82,7 @@ class Engine:
             workgroups: Linear ids to run (x fastest), ascending; None for the whole grid.
             observer: Receives the address trace; None to record nothing.
             budget: Instructions a wave may execute.
+            record: Workgroups whose instruction stream is recorded, spread evenly over those that run.
 
         Raises:
             LaunchError: Grid, arguments or resources do not fit.
@@ -89,11 +93,12 @@ class Engine:
         program = self.program(kernel)
         ids = _workgroup_ids(kernel, grid, workgroups)
         shape = _block(kernel, block)
-        launch = _Launch(program, grid, shape, arguments, memory, ids, observer is not None, budget)
+        launch = _Launch(program, grid, shape, arguments, memory, ids, observer is not None, budget, record)
         launch.run(observer)
         executed = np.cumsum(launch.transfers)[: len(kernel.instructions)]
         stray = int(launch.context[Context.LDS_STRAY])
-        return Execution(kernel, grid, ids, executed, launch.executed_per_workgroup, stray)
+        runs = joined_runs(launch.runs)
+        return Execution(kernel, grid, ids, executed, launch.executed_per_workgroup, stray, runs)
 
 
 def _workgroup_ids(kernel: Kernel, grid: Grid, workgroups: Sequence[int] | np.ndarray | None) -> np.ndarray:
@@ -144,6 +149,7 @@ class _Launch:
         workgroups: np.ndarray,
         traced: bool,
         budget: int,
+        record: int,
     ) -> None:
         self.program, self.grid, self.memory, self.workgroups = program, grid, memory, workgroups
         self.traced, self.budget = traced, budget
@@ -167,6 +173,11 @@ class _Launch:
         self.launch = np.zeros(LaunchSlot.SIZE, dtype=np.int64)
         self.executed_per_workgroup = np.zeros(len(self.workgroups), dtype=np.int64)
         self.ring = record_ring(_RING_RECORDS if self.traced else 1)
+        self.recorded = np.zeros(len(self.workgroups), dtype=np.bool_)
+        chosen = min(record, len(self.workgroups))
+        self.recorded[(np.arange(chosen) * 2 + 1) * len(self.workgroups) // max(1, 2 * chosen)] = True
+        self.run_ring = np.zeros(_RING_RUNS, dtype=RUN)
+        self.runs: list[np.ndarray] = []
 
     def _map_arguments(self) -> None:
         """Give the argument segment and the dispatch packet device addresses, and fill in all that depends on them."""
@@ -215,7 +226,11 @@ class _Launch:
                     self.launch,
                     self.workgroups,
                     self.executed_per_workgroup,
+                    self.recorded,
+                    self.run_ring,
                 )
+                self.runs.append(self.run_ring[: self.progress[Progress.RUNS]].copy())
+                self.progress[Progress.RUNS] = 0
                 count = int(self.context[Context.TRACE_COUNT])
                 if observer is not None and count:
                     observer.consume(self.ring[:count])

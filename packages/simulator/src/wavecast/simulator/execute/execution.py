@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from wavecast.simulator.execute.runs import joined_runs
 from wavecast.simulator.program.kernel import Kernel
 
 
@@ -21,6 +22,7 @@ class Execution:
         instructions_per_workgroup: int64 per workgroup that ran: wave instructions it executed.
         stray_lds_accesses: Lanes whose LDS access lay beyond the workgroup's allocation. The hardware reads 0 there
             and drops the write, and so does the engine; in a correct kernel there is none.
+        runs: ``RUN``, instruction streams of the workgroups that were recorded; ``position`` counts in ``workgroups``.
     """
 
     kernel: Kernel
@@ -29,6 +31,7 @@ class Execution:
     executed: np.ndarray
     instructions_per_workgroup: np.ndarray
     stray_lds_accesses: int = 0
+    runs: np.ndarray = field(default_factory=lambda: joined_runs(()))
 
     @property
     def total_workgroups(self) -> int:
