@@ -44,7 +44,7 @@ def falling(example: ModuleType, name: str, last: float) -> object:
     ],
 )
 def test_judgement(example: ModuleType, bf16: float, fp8: float, wrong: list[str]) -> None:
-    assert example.judge(falling(example, "bf16", bf16), falling(example, "fp8", fp8)) == wrong
+    assert example.judge(falling(example, "bf16", bf16), falling(example, "fp8", fp8), 0.02) == wrong
 
 
 def test_every_run_sees_the_same_text_in_the_same_order(example: ModuleType) -> None:
