@@ -22,7 +22,8 @@ BLOCK_K_BYTES = 128
 """Bytes of a row in a block: the widest swizzle of shared memory."""
 
 K_ALIGNMENT_BYTES = ALIGNMENT
-"""Where the first block of a group may begin in the sum form. Groups that begin at multiples of 16, as padded ones do,
+"""Where the first block of a group may begin in the sum form: the tensor memory accelerator starts at no byte in between,
+an illegal instruction on an H200. Groups that begin at multiples of 16, as padded ones do,
 so have nothing to be trimmed at their head, but rows of their blocks in two cache lines each. Not measured: whether
 whole lines would pay, at the price of trimming most heads."""
 
