@@ -30,13 +30,13 @@ def device(request: pytest.FixtureRequest) -> Device:
 
 
 def test_names_and_architectures() -> None:
-    assert device_names() == ("mi300a", "mi300x", "mi325x", "mi355x")
-    assert [architecture_of(name) for name in device_names()] == ["gfx942", "gfx942", "gfx942", "gfx950"]
+    assert device_names() == ("h200", "mi300a", "mi300x", "mi325x", "mi355x")
+    assert [architecture_of(name) for name in device_names()] == ["sm_90", "gfx942", "gfx942", "gfx942", "gfx950"]
     assert load_device("MI300X") == load_device("mi300x")
 
 
 def test_an_unknown_name_lists_the_possible_ones() -> None:
-    with pytest.raises(UnknownDeviceError, match=r"'mi999'.*mi300a, mi300x, mi325x, mi355x"):
+    with pytest.raises(UnknownDeviceError, match=r"'mi999'.*h200, mi300a, mi300x, mi325x, mi355x"):
         load_device("mi999")
 
 
@@ -77,7 +77,8 @@ def test_every_source_is_used() -> None:
 def test_memory_levels_are_ordered(device: Device) -> None:
     latencies = [device.l1.latency_clk, device.l2.latency_clk, device.mall.latency_clk, device.hbm.latency_clk]
     assert latencies == sorted(latencies)
-    assert device.l2.read_tb_s > device.mall.read_tb_s > device.hbm.read_tb_s
+    rates = [device.l2.read_tb_s, *([device.mall.read_tb_s] if device.has_mall else []), device.hbm.read_tb_s]
+    assert rates == sorted(rates, reverse=True)
     for rate in (device.hbm.read_tb_s, device.hbm.write_tb_s, device.hbm.mixed_tb_s):
         assert 0 < rate / device.hbm.peak_tb_s <= 1
 
@@ -117,11 +118,26 @@ def test_l2_channels_are_the_published_count() -> None:
     assert load_device("mi300x").l2.bytes_per_xcd // load_device("mi300x").l2.channels_per_xcd == 256 * 1024
 
 
+def test_a_device_without_a_memory_side_cache_has_one_that_holds_and_delays_nothing() -> None:
+    device = load_device("h200")
+    assert not device.has_mall and load_device("mi300x").has_mall
+    assert (device.mall.bytes, device.mall.latency_clk) == (0, device.hbm.latency_clk)
+    assert device.mall.read_tb_s == device.mall.write_tb_s == device.mall.mixed_tb_s == float("inf")
+    assert not any(key.startswith("mall.") for key in device.quantities)
+
+
+def test_dense_matrix_rates_of_h200_agree_with_its_datasheet() -> None:
+    device = load_device("h200")
+    # The datasheet's peaks (989 and 1,979 TFLOP/s) are given at a boost clock of 1.83 GHz, below the largest clock.
+    for rate, tflops in ((device.matrix.f16, 989), (device.matrix.f8, 1979)):
+        assert rate * device.compute.num_cu * 1.83e-3 == pytest.approx(tflops, rel=1e-3)
+
+
 def test_digest_follows_numbers_and_ranges_only() -> None:
     device = load_device("mi300x")
     assert device.digest.startswith("mi300x-")
     assert device.digest == load_device("mi300x").digest
-    assert len({load_device(name).digest for name in device_names()}) == 4
+    assert len({load_device(name).digest for name in device_names()}) == len(device_names())
     assert device.with_value("hbm.read_tb_s", 4.0).digest != device.digest
 
 

@@ -211,7 +211,8 @@ def predict_run(function: Callable[[], object], *, device: str, whole: bool = Fa
 def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str) -> float:
     """Time that no implementation goes below by much: a launch, and the longer of moving and multiplying.
 
-    The bytes move at the device's rate for copies, the operations run at its matrix rate and sustained matrix clock.
+    The bytes move at the device's rate for copies, the operations run at its matrix rate and the clock
+    that it sustains under such a load.
 
     Args:
         device: Name of the device.
@@ -223,8 +224,11 @@ def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str) -> float
 
     spec = load_device(device)
     moving = minimum_bytes / (spec.hbm.mixed_tb_s * 1e6)
-    rates = (spec.matrix.f8, spec.matrix.f8f6f4_8bit or 0.0) if dtype == "fp8" else (spec.matrix.f16,)
-    per_us = max(rates) * spec.compute.num_cu * spec.compute.matrix_clock_ghz * 1e3
+    if dtype == "fp8":
+        rate, clock_ghz = max(spec.matrix.f8, spec.matrix.f8f6f4_8bit or 0.0), spec.compute.matrix_clock_8bit_ghz
+    else:
+        rate, clock_ghz = spec.matrix.f16, spec.compute.matrix_clock_ghz
+    per_us = rate * spec.compute.num_cu * clock_ghz * 1e3
     return spec.launch.first_us + max(moving, flop / per_us)
 
 

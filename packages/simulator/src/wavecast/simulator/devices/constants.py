@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,10 +29,12 @@ class Compute:
     barriers_per_cu: int = _in("count")
     vgpr_per_simd: int = _in("registers")
     vgpr_granule: int = _in("registers")
-    sgpr_per_simd: int = _in("registers")
-    sgpr_granule: int = _in("registers")
     clock_ghz: float = _in("GHz")
     matrix_clock_ghz: float = _in("GHz")
+    matrix_clock_8bit_ghz: float = _in("GHz")
+    power_exponent: float = _in("exponent")
+    sgpr_per_simd: int | None = _optional("registers")
+    sgpr_granule: int | None = _optional("registers")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,13 +51,15 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """MFMA rates by input type; None where the architecture has no such instruction."""
+    """Matrix rates by input type, None where the architecture has no such instruction, and what a main loop reaches."""
 
     f16: float = _in("FLOP/clk/CU")
     f8: float = _in("FLOP/clk/CU")
     i8: float = _in("FLOP/clk/CU")
-    f32: float = _in("FLOP/clk/CU")
     f64: float = _in("FLOP/clk/CU")
+    issue_efficiency_16bit: float = _in("fraction")
+    issue_efficiency_8bit: float = _in("fraction")
+    f32: float | None = _optional("FLOP/clk/CU")
     xf32: float | None = _optional("FLOP/clk/CU")
     f8f6f4_8bit: float | None = _optional("FLOP/clk/CU")
     f8f6f4_small: float | None = _optional("FLOP/clk/CU")
@@ -82,6 +87,7 @@ class L1:
     merged_quads_per_clk: float = _in("quads/clk")
     store_quad_clk: float = _in("clk")
     fill_bytes_per_clk: float = _in("B/clk")
+    store_bytes_per_clk: float = _in("B/clk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,25 @@ class Mall:
     write_tb_s: float = _in("TB/s")
     mixed_tb_s: float = _in("TB/s")
     reuse_fraction: float = _in("fraction")
+
+    @classmethod
+    def absent(cls, l2: L2, hbm: Hbm, *, xcds: int) -> Mall:
+        """What stands for it on a device without one: it holds nothing and delays nothing, and atomics execute at L2.
+
+        Args:
+            l2: The L2, whose channels atomics spread over.
+            hbm: Device memory, which answers in its place.
+            xcds: L2s of the device.
+        """
+        return cls(
+            bytes=0,
+            channels=l2.channels_per_xcd * xcds,
+            latency_clk=hbm.latency_clk,
+            read_tb_s=math.inf,
+            write_tb_s=math.inf,
+            mixed_tb_s=math.inf,
+            reuse_fraction=1.0,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,6 +100,11 @@ class Device:
         return self.compute.clock_ghz * 1e3
 
     @property
+    def has_mall(self) -> bool:
+        """Whether there is a memory-side cache."""
+        return self.mall.bytes > 0
+
+    @property
     def l2_channels(self) -> int:
         """L2 channels of all XCDs."""
         return self.l2.channels_per_xcd * self.compute.num_xcd

@@ -31,6 +31,7 @@ SECTIONS: Mapping[str, type] = MappingProxyType(
     }
 )
 _SOURCES = "sources"
+_ABSENT = "mall"  # the one section that a device may lack
 
 
 class DeviceFileError(SimulatorError):
@@ -49,7 +50,7 @@ def load_device(name: str) -> Device:
     """The specification of a device.
 
     Args:
-        name: ``mi300x``, ``mi325x``, ``mi355x`` or ``mi300a``, in any case.
+        name: ``mi300x``, ``mi325x``, ``mi355x``, ``mi300a`` or ``h200``, in any case.
 
     Raises:
         UnknownDeviceError: if no file describes it; the message lists the names that exist.
@@ -63,7 +64,7 @@ def load_device(name: str) -> Device:
 
 
 def architecture_of(name: str) -> str:
-    """The architecture (``gfx942`` or ``gfx950``) of a device name.
+    """The architecture (``gfx942``, ``gfx950`` or ``sm_90``) of a device name.
 
     Raises:
         UnknownDeviceError: if no file describes the device.
@@ -87,7 +88,8 @@ def parse_device(document: Mapping[str, Any], citations: Mapping[str, str]) -> D
         raise DeviceFileError(f"{device}: unknown section {sorted(unknown)[0]!r}; wanted: {', '.join(SECTIONS)}")
     quantities: dict[str, Quantity] = {}
     sections: dict[str, Any] = {}
-    for section, kind in SECTIONS.items():
+    present = {section: kind for section, kind in SECTIONS.items() if section in document or section != _ABSENT}
+    for section, kind in present.items():
         tables = document.get(section, {})
         values: dict[str, Any] = {}
         for entry in fields(kind):
@@ -102,6 +104,8 @@ def parse_device(document: Mapping[str, Any], citations: Mapping[str, str]) -> D
         if extra:
             raise DeviceFileError(f"{device}: {section}.{sorted(extra)[0]} is not a constant that the model knows")
         sections[section] = kind(**values)
+    if _ABSENT not in sections:
+        sections[_ABSENT] = constants.Mall.absent(sections["l2"], sections["hbm"], xcds=sections["compute"].num_xcd)
     return Device(
         name=device,
         title=document["title"],

@@ -9,11 +9,12 @@ import numpy as np
 from wavecast.simulator.devices import Device
 from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.timing.opcodes import Unit, is_quarter_rate, is_taken, matrix_clk, unit_of
+from wavecast.simulator.timing.opcodes import Unit, is_8bit_matrix, is_quarter_rate, is_taken, matrix_clk, unit_of
 
-_VALU, _QUARTER, _MATRIX, _SCALAR, _BRANCH = range(5)
-_CLASSES = 5
-_ON_SIMD = (_VALU, _QUARTER, _MATRIX)
+_VALU, _QUARTER, _MATRIX, _MATRIX_8BIT, _SCALAR, _BRANCH = range(6)
+_CLASSES = 6
+_MATRIX_CLASSES = (_MATRIX, _MATRIX_8BIT)
+_ON_SIMD = (_VALU, _QUARTER, *_MATRIX_CLASSES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +31,19 @@ class IssueClasses:
     def prices(self, device: Device) -> np.ndarray:
         """Cycles of one unit of weight of each class.
 
-        Matrix cycles pass at the clock that the device holds under matrix load, counted in cycles of the peak clock. A
-        branch costs its full price where it is taken: unconditional, or backward.
+        Matrix cycles pass at the clock that the device holds under matrix load of that operand width, counted in cycles
+        of the peak clock. A branch costs its full price where it is taken: unconditional, or backward.
         """
-        matrix = device.compute.clock_ghz / device.compute.matrix_clock_ghz
-        issue = device.issue
-        return np.array([issue.valu_clk, issue.quarter_rate_clk, matrix, issue.salu_clk, issue.branch_clk])
+        compute, issue = device.compute, device.issue
+        wide, narrow = (
+            compute.clock_ghz / clock for clock in (compute.matrix_clock_ghz, compute.matrix_clock_8bit_ghz)
+        )
+        return np.array([issue.valu_clk, issue.quarter_rate_clk, wide, narrow, issue.salu_clk, issue.branch_clk])
+
+    def matrix_clk(self, times: np.ndarray) -> tuple[float, float]:
+        """Cycles of matrix instructions for executions per instruction: (operands wider than 8 bits, 8 bits)."""
+        wide, narrow = (times @ self.weights)[list(_MATRIX_CLASSES)]
+        return float(wide), float(narrow)
 
     def clk(self, device: Device) -> np.ndarray:
         """float64 per instruction: cycles that it occupies its SIMD or, if it is none of theirs, its own wave."""
@@ -64,7 +72,7 @@ def issue_classes(kernel: Kernel, device: Device) -> IssueClasses:
 def _class_of(instruction: Instruction, device: Device) -> tuple[int, float]:
     unit = unit_of(instruction)
     if unit is Unit.MATRIX:
-        return _MATRIX, matrix_clk(instruction, device)
+        return (_MATRIX_8BIT if is_8bit_matrix(instruction) else _MATRIX), matrix_clk(instruction, device)
     if unit is Unit.VALU:
         return (_QUARTER if is_quarter_rate(instruction) else _VALU), 1.0
     if unit is Unit.BRANCH and is_taken(instruction):

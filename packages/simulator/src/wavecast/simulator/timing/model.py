@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wavecast.simulator.devices import Device
+from wavecast.simulator.timing.clock import issue_efficiency, matrix_clock_ghz
 from wavecast.simulator.timing.combine import COMPUTE_UNIT, combine_us
 from wavecast.simulator.timing.demands import WaveDemands, Work, wave_demands
 from wavecast.simulator.timing.memory_time import memory_terms, supply_us, warm_share
@@ -12,6 +13,9 @@ from wavecast.simulator.timing.network import Residence, residence
 from wavecast.simulator.timing.prediction import Bound, Position
 from wavecast.simulator.timing.schedule import Schedule
 from wavecast.simulator.traffic import Traffic
+
+_CLOCK_STEPS = 8  # of halving: the clock to 0.4 %
+_MOST_LOAD = 1.25  # more than any efficiency allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +68,41 @@ class Evaluation:
 
 
 def evaluate(case: Case, device: Device) -> Evaluation:
-    """Time a launch.
+    """Time a launch at the clock that its own matrix work leaves it.
+
+    Args:
+        case: What to time.
+        device: The constants.
+    """
+    found = _evaluate(case, device)
+    wide_clk, narrow_clk = case.work.classes.matrix_clk(case.work.times)
+    if not wide_clk + narrow_clk:
+        return found
+    bits = 16 if wide_clk > narrow_clk else 8
+    waves = case.traffic.workgroups * case.traffic.residency.waves_per_workgroup
+    clk_per_simd = (wide_clk + narrow_clk) * waves / (device.compute.num_cu * device.compute.simd_per_cu)
+    # The clock at which the launch takes as long as it must for the power limit to allow that clock.
+    full = matrix_clock_ghz(device, bits=bits) * 1e3 * issue_efficiency(device, bits=bits)
+    low, high = matrix_clock_ghz(device, bits=bits, load=_MOST_LOAD), device.compute.clock_ghz
+    for _ in range(_CLOCK_STEPS):
+        clock = (low + high) / 2
+        found = _evaluate(case, _at_clock(device, clock, bits=bits))
+        load = clk_per_simd / max(1e-9, found.total_us - found.terms[Bound.LAUNCH]) / full
+        if matrix_clock_ghz(device, bits=bits, load=load) > clock:
+            low = clock
+        else:
+            high = clock
+    return found
+
+
+def _at_clock(device: Device, clock_ghz: float, *, bits: int) -> Device:
+    if bits <= 8:
+        return replace(device, compute=replace(device.compute, matrix_clock_8bit_ghz=clock_ghz))
+    return replace(device, compute=replace(device.compute, matrix_clock_ghz=clock_ghz))
+
+
+def _evaluate(case: Case, device: Device) -> Evaluation:
+    """Time a launch at the matrix clocks that the constants state.
 
     Args:
         case: What to time.

@@ -100,6 +100,12 @@ def _matrix_match(instruction: Instruction) -> re.Match[str]:
     return match
 
 
+def is_8bit_matrix(instruction: Instruction) -> bool:
+    """Whether a matrix instruction multiplies operands of 8 bits or less."""
+    match = _MATRIX.match(instruction.opcode)
+    return match is not None and any(name in match[5] for name in ("f8", "fp8", "bf8", "i8"))
+
+
 def _matrix_rate(instruction: Instruction, operand_type: str, device: Device) -> float | None:
     if operand_type == "f8f6f4":
         formats = (instruction.modifiers.get("cbsz", 0), instruction.modifiers.get("blgp", 0))

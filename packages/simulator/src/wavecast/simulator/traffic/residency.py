@@ -48,8 +48,9 @@ def residency(kernel: Kernel, device: Device) -> Residency:
     per_simd = {
         Limiter.WAVE_SLOTS: compute.waves_per_simd,
         Limiter.VGPR: _fits(compute.vgpr_per_simd, kernel.resources.vgpr, compute.vgpr_granule),
-        Limiter.SGPR: _fits(compute.sgpr_per_simd, kernel.resources.sgpr, compute.sgpr_granule),
     }
+    if compute.sgpr_per_simd is not None and compute.sgpr_granule is not None:
+        per_simd[Limiter.SGPR] = _fits(compute.sgpr_per_simd, kernel.resources.sgpr, compute.sgpr_granule)
     # The waves of a workgroup spread evenly over the SIMDs; a workgroup of one wave takes any.
     limits = {limiter: count * compute.simd_per_cu // waves for limiter, count in per_simd.items()}
     if kernel.resources.lds_bytes:
