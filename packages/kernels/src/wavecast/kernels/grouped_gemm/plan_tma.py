@@ -22,10 +22,10 @@ BLOCK_K_BYTES = 128
 """Bytes of a row in a block: the widest swizzle of shared memory."""
 
 K_ALIGNMENT_BYTES = ALIGNMENT
-"""Where the first block of a group may begin in the sum form: the tensor memory accelerator starts at no byte in between,
-an illegal instruction on an H200. Groups that begin at multiples of 16, as padded ones do,
-so have nothing to be trimmed at their head, but rows of their blocks in two cache lines each. Not measured: whether
-whole lines would pay, at the price of trimming most heads."""
+"""Where the first block of a group may begin in the sum form: the tensor memory accelerator starts at no byte in
+between, an illegal instruction on an H200. Groups that begin at multiples of 16, as padded ones do, so have nothing to
+be trimmed at their head, but rows of their blocks in two cache lines each. Not measured: whether whole lines would pay,
+at the price of trimming most heads."""
 
 STAGES = 4
 """K blocks in flight: 192 of the 227 KiB of shared memory."""
