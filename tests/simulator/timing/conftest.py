@@ -91,6 +91,7 @@ def make_traffic(kernel: Kernel, device: Device, workgroups: int, **changes: obj
         fabric_read_bytes=size,
         fabric_write_requests=size // 64,
         fabric_write_bytes=size,
+        last_write_back_bytes=0,
         hbm_read_bytes=size,
         hbm_write_bytes=size,
         minimum_read_bytes=size,

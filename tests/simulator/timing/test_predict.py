@@ -122,7 +122,7 @@ def test_scattered_stores_are_bound_by_l2(predict: Callable[..., TimePrediction]
     assert "global_store_dword at kernel.py:15" in far.cause
     assert "4.0 times the mean at one channel" in far.cause
     constants = [entry.constant for entry in far.sensitivity]
-    assert set(constants[:2]) == {"l2.channel_skew", "l2.write_request_clk"}
+    assert set(constants[:2]) == {"l2.in_step", "l2.write_request_clk"}
     assert far.high_us / far.predicted_us > near.high_us / near.predicted_us
 
 

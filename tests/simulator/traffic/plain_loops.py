@@ -102,3 +102,92 @@ def miss_count(lines: Iterable[int], sets: int, ways: int, index_of: Sequence[in
     """Misses of a stream of reads in one cache; ``index_of`` gives the set of each access."""
     cache = LruSets(sets, ways)
     return sum(not cache.access(line, index)[0] for line, index in zip(lines, index_of, strict=True))
+
+
+def l2_channel(line: int, hashed_bits: int) -> int:
+    """Channel of a 128-byte line: address bits 8 to 11, the groups of four above them on top."""
+    address = line << 7
+    channel = address >> 8 & 15
+    for bit in range(12, hashed_bits):
+        channel ^= (address >> bit & 1) << bit % 4
+    return channel
+
+
+def l2_set(line: int, hashed_bits: int) -> int:
+    """Set of a line among the 2,048 of an L2 of 4 MiB and 16 ways: bit 7, the channel, bits 12 to 17."""
+    address = line << 7
+    return address >> 7 & 1 | l2_channel(line, hashed_bits) << 1 | (address >> 12 & 63) << 5
+
+
+def scattered_set(line: int, sets: int) -> int:
+    """Set of a line where nobody knows the map: SplitMix's finaliser, its upper half scaled to the sets."""
+    mask = (1 << 64) - 1
+    word = (line ^ line >> 30) * 0xBF58476D1CE4E5B9 & mask
+    word = (word ^ word >> 27) * 0x94D049BB133111EB & mask
+    word ^= word >> 31
+    return (word >> 32) * sets >> 32
+
+
+class Hierarchy:
+    """The L2s and the memory-side cache over a stream of line accesses; a dirty byte is a member of a set."""
+
+    def __init__(self, xcds: int, mall_sets: int, hashed_bits: int) -> None:
+        self.l2 = [LruSets(2048, 16) for _ in range(xcds)]
+        self.filled: set[tuple[int, int]] = set()
+        self.mall = LruSets(mall_sets, 16)
+        self.mall_sets, self.hashed_bits = mall_sets, hashed_bits
+        self.counts: Counter[str] = Counter()
+
+    def _mall(self, line: int, dirtied: set[int]) -> bool:
+        """Touch the memory-side cache; ``dirtied`` holds 32-byte sectors."""
+        index = scattered_set(line, self.mall_sets)
+        hit, victim = self.mall.access(line, index)
+        if victim:
+            self.counts["hbm_write_bytes"] += 32 * len(victim[1])
+        self.mall.sets[index][line] |= dirtied
+        return hit
+
+    def _write_back(self, line: int, dirty: set[int]) -> None:
+        for half in (0, 64):
+            written = {byte for byte in dirty if half <= byte < half + 64}
+            sectors = {byte // 32 for byte in written}
+            self.counts["fabric_writes"] += 1 if len(written) == 64 else len(sectors)
+            self.counts["fabric_write_bytes"] += 32 * len(sectors)
+        self._mall(line, {byte // 32 for byte in dirty})
+
+    def access(self, xcd: int, line: int, kind: str, touched: set[int]) -> None:
+        if kind == "atomic":
+            hit = self._mall(line, {byte // 32 for byte in touched})
+            self.counts["mall_hits"] += hit
+            self.counts["hbm_reads"] += not hit
+            return
+        index = l2_set(line, self.hashed_bits)
+        hit, victim = self.l2[xcd].access(line, index)
+        if victim:
+            self.filled.discard((xcd, victim[0]))
+            if victim[1]:
+                self._write_back(*victim)
+        dirty = self.l2[xcd].sets[index][line]
+        if kind == "write":
+            self.counts["l2_hits"] += hit
+            dirty |= touched
+            return
+        if hit and ((xcd, line) in self.filled or touched <= dirty):
+            self.counts["l2_hits"] += 1
+            return
+        self.filled.add((xcd, line))
+        self.counts["fabric_reads"] += 1
+        mall_hit = self._mall(line, set())
+        self.counts["mall_hits"] += mall_hit
+        self.counts["hbm_reads"] += not mall_hit
+
+    def drain(self) -> int:
+        """Write back all that is dirty; returns the bytes that the L2s wrote."""
+        before = self.counts["fabric_write_bytes"]
+        for cache in self.l2:
+            for entries in cache.sets:
+                for line, dirty in entries.items():
+                    if dirty:
+                        self._write_back(line, dirty)
+        self.counts["hbm_write_bytes"] += 32 * sum(len(d) for entries in self.mall.sets for d in entries.values())
+        return self.counts["fabric_write_bytes"] - before

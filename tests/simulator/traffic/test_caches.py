@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from plain_loops import LruSets, miss_count
+from plain_loops import Hierarchy, LruSets, l2_channel, l2_set, miss_count, scattered_set
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.caches import (
@@ -23,6 +25,7 @@ from wavecast.simulator.traffic.caches import (
 from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped_bytes, capped_lines
 from wavecast.simulator.traffic.l1 import empty_l1, settle
+from wavecast.simulator.traffic.l2_map import channel_of, hashed_map, l2_set_of, plain_map
 
 FULL = np.uint64(2**64 - 1)
 
@@ -101,7 +104,7 @@ def test_write_back_of_masked_lines(device: Device, low: int, high: int, request
     state = CacheState(device, 1.0)
     run(state, stream(np.arange(50, dtype=np.uint64), WRITE, low=low, high=high))
     assert state.dirty_lines_per_xcd == pytest.approx(50 / 8)
-    state.drain()
+    assert state.drain() == 50 * size
     assert state.totals[Flow.FABRIC_WRITES] == 50 * requests
     assert state.totals[Flow.FABRIC_WRITE_BYTES] == 50 * size
     assert state.totals[Flow.HBM_WRITE_BYTES] == 50 * size
@@ -135,21 +138,90 @@ def test_atomics_pass_by_the_l2(device: Device) -> None:
     assert levels[Level.MALL_HITS] == 9
 
 
-@pytest.mark.parametrize(("stride_lines", "factor"), [(2, 1.0), (256, 16.0), (64, 16.0), (8, 4.0)])
-def test_channel_imbalance_sees_a_power_of_two_stride(device: Device, stride_lines: int, factor: float) -> None:
-    """Strides of 256 bytes use the channels in turn; of 32,768 and of 8,192 bytes one; of 1,024 bytes four."""
-    load = ChannelLoad(device)
-    lines = np.arange(8192) * stride_lines
-    np.add.at(load.counts, (0, np.arange(8192) // 64, (lines >> load.interleave_shift) % 16), 1)
+@pytest.mark.parametrize(
+    ("stride_lines", "plain", "hashed"),
+    [
+        (1, 1.0, 1.0),
+        (2, 1.0, 1.0),
+        (8, 4.0, 1.0),
+        (64, 16.0, 1.0),  # 8,192 bytes
+        (256, 16.0, 1.0),  # 32,768 bytes
+        (2048, 16.0, 4.0),  # 256 KiB: the hash sees bits 18 and 19 of it
+        (8192, 16.0, 16.0),  # 1 MiB: none
+        (130, 1.0, 1.0),  # 16,640 bytes, an odd multiple of 256
+    ],
+)
+def test_channel_imbalance_of_strides(device: Device, stride_lines: int, plain: float, hashed: float) -> None:
+    maps = (hashed_map(device), plain_map(device))
+    load = ChannelLoad(maps, device.compute.num_xcd)
+    lines = (np.arange(8192) * stride_lines).astype(np.uint64)
+    for number, l2_map in enumerate(maps):
+        channel = [channel_of(line, *l2_map) for line in lines]
+        np.add.at(load.counts[number], (0, np.arange(8192) // 64, channel), 1)
     load.close()
-    assert load.total == 8192
-    assert load.imbalance == pytest.approx(factor)
+    assert load.imbalance == pytest.approx((hashed, plain), rel=0.03)
     load.close()
-    assert load.total == 8192
+    assert load.imbalance == pytest.approx((hashed, plain), rel=0.03)
 
 
 def test_channel_imbalance_of_nothing_is_one(device: Device) -> None:
-    assert ChannelLoad(device).imbalance == 1.0
+    assert ChannelLoad((plain_map(device),), 8).imbalance == (1.0,)
+
+
+@pytest.mark.parametrize("hashed_bits", [0, 20, 40])
+def test_places_equal_the_plain_ones(device: Device, hashed_bits: int) -> None:
+    l2_map = plain_map(device)._replace(hashed_line_bits=max(0, hashed_bits - 7))
+    lines = np.random.default_rng(2).integers(0, 1 << 41, 2000).astype(np.uint64)
+    for line in lines:
+        assert channel_of(line, *l2_map) == l2_channel(int(line), hashed_bits)
+        assert l2_set_of(line, 2048, 0, *l2_map) == l2_set(int(line), hashed_bits)
+        assert set_of(line, 1000) == scattered_set(int(line), 1000)
+
+
+@pytest.mark.parametrize("stride_bits", [0, 1, 3, 5])
+@pytest.mark.parametrize("name", ["plain", "hashed"])
+def test_a_range_of_the_size_of_an_l2_fills_it(device: Device, name: str, stride_bits: int) -> None:
+    """MI300X finds all of 4 MiB in its L2, read round and round: each set gets as many lines as it has ways."""
+    l2_map = plain_map(device) if name == "plain" else hashed_map(device)
+    sets = 2048 >> stride_bits
+    first = 7 << 15
+    lines = [line for line in range(first, first + 32768) if is_followed(np.uint64(line), 1 << stride_bits)]
+    index = [l2_set_of(np.uint64(line), sets, stride_bits, *l2_map) for line in lines]
+    assert (np.bincount(index, minlength=sets) == 16).all()
+    state = CacheState(device, 1.0, 1 << stride_bits, l2_map)
+    run(state, stream(np.tile(np.arange(first, first + 32768, dtype=np.uint64), 3), READ))
+    assert state.totals[Flow.FABRIC_READS] << stride_bits == 32768
+
+
+@pytest.mark.parametrize("hashed_bits", [0, 20])
+def test_the_whole_hierarchy_equals_the_plain_one(device: Device, hashed_bits: int) -> None:
+    """Reads, masked writes and atomics of two XCDs over more lines than a few sets hold."""
+    random = np.random.default_rng(13)
+    small = replace(device, mall=replace(device.mall, bytes=2 * 2**20))
+    l2_map = plain_map(device)._replace(hashed_line_bits=max(0, hashed_bits - 7))
+    state = CacheState(small, 1.0, 1, l2_map)
+    count = 40_000
+    events = stream(np.zeros(count, np.uint64), READ)
+    events["line"] = random.integers(0, 8, count) + 2048 * random.integers(0, 3000, count)
+    events["kind"] = random.choice([READ, WRITE, WRITE, ATOMIC], count)
+    events["xcd"] = random.integers(0, 2, count)
+    whole, none = np.uint64(2**64 - 1), np.uint64(0)
+    events["low"] = random.choice(np.array([whole, 1, 1 << 40, 0xFF00], dtype=np.uint64), count)
+    events["high"] = random.choice(np.array([whole, none, 1 << 63], dtype=np.uint64), count)
+    plain = Hierarchy(2, 1024, hashed_bits)
+    names = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
+    for event in events:
+        bits = int(event["low"]) | int(event["high"]) << 64
+        touched = {byte for byte in range(128) if bits >> byte & 1}
+        plain.access(int(event["xcd"]), int(event["line"]), names[int(event["kind"])], touched)
+    levels = np.zeros((1, LEVELS), dtype=np.int64)
+    state.run(events, levels)
+    assert state.drain() == plain.drain()
+    wanted = [plain.counts[name] for name in ("fabric_reads", "fabric_writes", "fabric_write_bytes", "hbm_reads")]
+    assert state.totals[: Flow.HBM_WRITE_BYTES].tolist() == wanted
+    assert state.totals[Flow.HBM_WRITE_BYTES] == plain.counts["hbm_write_bytes"] > 0
+    assert levels[0, Level.L2_HITS] == plain.counts["l2_hits"] > 0
+    assert levels[0, Level.MALL_HITS] == plain.counts["mall_hits"] > 0
 
 
 def test_footprint_scales_private_lines_only() -> None:

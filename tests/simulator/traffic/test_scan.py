@@ -15,6 +15,7 @@ from wavecast.simulator.traffic.caches import EVENT, LEVELS, READ, READ_FROM_L1
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import COUNTS, Count
 from wavecast.simulator.traffic.l1 import empty_l1
+from wavecast.simulator.traffic.l2_map import hashed_map, plain_map
 from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, words_of
 from wavecast.simulator.traffic.shapes import empty_shapes
 from wavecast.simulator.traffic.tables import InstructionTables, instruction_tables
@@ -22,6 +23,7 @@ from wavecast.simulator.traffic.tables import InstructionTables, instruction_tab
 LANES = np.arange(64, dtype=np.uint64)
 ALL = (1 << 64) - 1
 XCDS, CHANNELS = 8, 16
+MAPS = np.array([hashed_map(load_device("mi300x")), plain_map(load_device("mi300x"))])
 OPCODES = (
     "global_load_dwordx4",
     "global_store_byte",
@@ -60,7 +62,7 @@ def scanned(records: np.ndarray, tables: InstructionTables, shapes: int) -> tupl
     """Counters, events and channel loads."""
     counts = np.zeros((len(OPCODES), COUNTS), dtype=np.int64)
     events, cursor = np.zeros(200_000, dtype=EVENT), start_of_trace()
-    channels = np.zeros((XCDS, STEPS, CHANNELS), dtype=np.int64)
+    channels = np.zeros((len(MAPS), XCDS, STEPS, CHANNELS), dtype=np.int64)
     taken = scan(
         *(records[name] for name in ("instruction", "wave", "workgroup", "exec")),
         words_of(records),
@@ -74,7 +76,7 @@ def scanned(records: np.ndarray, tables: InstructionTables, shapes: int) -> tupl
         events,
         np.zeros(1000, dtype=np.int64),
         channels,
-        1,
+        MAPS,
         cursor,
         1000,
         1,
@@ -87,7 +89,7 @@ def plainly(records: np.ndarray, tables: InstructionTables) -> tuple[np.ndarray,
     """Counters, (line, bytes, order, instruction, workgroup) of every event, and channel loads."""
     counts = np.zeros((len(OPCODES), COUNTS), dtype=np.int64)
     events: list[tuple[int, ...]] = []
-    load = np.zeros((XCDS, STEPS, CHANNELS), dtype=np.int64)
+    load = np.zeros((len(MAPS), XCDS, STEPS, CHANNELS), dtype=np.int64)
     order: Counter[tuple[int, int]] = Counter()
     for record in records:
         index, mask, address = int(record["instruction"]), int(record["exec"]), record["address"].tolist()
@@ -123,7 +125,9 @@ def plainly(records: np.ndarray, tables: InstructionTables) -> tuple[np.ndarray,
         stream = int(record["workgroup"]), int(record["wave"])
         for line, places in touched.items():
             events.append((line, sum(1 << byte for byte in places), order[stream], index, stream[0]))
-            load[stream[0] % XCDS, order[stream], line // 2 % CHANNELS] += 1 if is_read else by_line[line]
+            for number, bits in enumerate((20, 0)):
+                channel = reference.l2_channel(line, bits)
+                load[number, stream[0] % XCDS, order[stream], channel] += 1 if is_read else by_line[line]
         order[stream] += 1
     return counts, events, load
 
@@ -178,7 +182,7 @@ def test_a_trace_in_pieces_is_taken_as_a_whole(
                 events,
                 clusters,
             ),
-            *(np.zeros((XCDS, STEPS, CHANNELS), np.int64), 1, cursor, 27 if done < 27 else 100, 1),
+            *(np.zeros((len(MAPS), XCDS, STEPS, CHANNELS), np.int64), MAPS, cursor, 27 if done < 27 else 100, 1),
         )
         stops.append((done, int(cursor[Cursor.EVENTS]), int(cursor[Cursor.SLOT])))
         cursor[Cursor.EVENTS], cursor[Cursor.SETTLED], cursor[Cursor.SLOT] = 0, 0, -1

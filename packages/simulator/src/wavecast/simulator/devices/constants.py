@@ -99,12 +99,14 @@ class L2:
     ways: int = _in("count")
     channels_per_xcd: int = _in("count")
     interleave_bytes: int = _in("B")
+    hashed_bits: int = _in("bits")
     latency_clk: float = _in("clk")
     store_ack_clk: float = _in("clk")
     read_tb_s: float = _in("TB/s")
     write_tb_s: float = _in("TB/s")
     write_request_clk: float = _in("clk")
-    channel_skew: float = _in("exponent")
+    in_step: float = _in("exponent")
+    write_back_bytes_per_clk: float | None = _optional("B/clk")
 
 
 @dataclass(frozen=True, slots=True)

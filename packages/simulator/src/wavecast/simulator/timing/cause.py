@@ -29,6 +29,10 @@ def explain(kernel: Kernel, traffic: Traffic, device: Device, evaluation: Evalua
         return f"{traffic.atomic_requests:,} atomic requests, {_from(top)}"
     if bound is Bound.FENCES:
         return f"{traffic.release_fences:,} waves write back their L2 with buffer_wbl2"
+    if bound is Bound.WRITE_BACK:
+        return (
+            f"at its end the launch writes back {traffic.last_write_back_bytes / 1e6:,.1f} MB that lie dirty in the L2s"
+        )
     if bound is Bound.LDS:
         top = _largest(traffic, lambda row: row.lds_clk)
         share = 100 * traffic.lds_conflict_clk / max(1, traffic.lds_clk)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from wavecast.simulator.devices import Device
-from wavecast.simulator.timing.memory_time import busy_us
+from wavecast.simulator.timing.memory_time import busy_us, serial_us
 from wavecast.simulator.timing.prediction import Bound
 
 COMPUTE_UNIT = (Bound.ISSUE, Bound.LATENCY, Bound.LDS, Bound.L1)
@@ -16,7 +16,7 @@ def combine_us(terms: Mapping[Bound, float], device: Device) -> float:
     """Time of a launch, in µs; a function of its terms and of the device alone.
 
     The launch cost comes first. Then the compute units, the workgroup launcher and the shared memory system work at the
-    same time, and lengthen one another as a p-norm.
+    same time, and lengthen one another as a p-norm. At the end the L2s write back what is still dirty in them.
 
     Args:
         terms: µs by resource, as in ``TimePrediction``; all of them.
@@ -24,7 +24,8 @@ def combine_us(terms: Mapping[Bound, float], device: Device) -> float:
     """
     compute_us = sum(terms[name] for name in COMPUTE_UNIT)
     busy = [compute_us, terms[Bound.WORKGROUP_LAUNCH], *busy_us(terms)]
-    return terms[Bound.LAUNCH] + _p_norm(busy, device.combine.p_norm) * device.combine.residual
+    working_us = _p_norm(busy, device.combine.p_norm) + serial_us(terms)
+    return terms[Bound.LAUNCH] + working_us * device.combine.residual
 
 
 def _p_norm(values: list[float], p: float) -> float:

@@ -26,12 +26,14 @@ def memory_terms(traffic: Traffic, device: Device, *, warm: float) -> dict[Bound
         warm: Part of the bytes that a launch before left in the memory-side cache, see ``warm_share``.
     """
     cold = 1 - warm
+    early_bytes = traffic.fabric_write_bytes - traffic.last_write_back_bytes
     return {
         Bound.L2: _l2_us(traffic, device),
-        Bound.MALL: _mixed_us(traffic.fabric_read_bytes, traffic.fabric_write_bytes, device.mall),
+        Bound.MALL: _mixed_us(traffic.fabric_read_bytes, early_bytes, device.mall),
         Bound.HBM: _mixed_us(traffic.hbm_read_bytes * cold, traffic.hbm_write_bytes * cold, device.hbm),
         Bound.ATOMICS: _atomics_us(traffic, device),
         Bound.FENCES: _fences_us(traffic, device),
+        Bound.WRITE_BACK: _last_write_back_us(traffic, device),
     }
 
 
@@ -39,6 +41,11 @@ def busy_us(terms: Mapping[Bound, float]) -> list[float]:
     """Terms that lengthen one another; the memory-side cache and HBM carry the same bytes, so the slower counts."""
     others = [terms[name] for name in (Bound.L2, Bound.ATOMICS, Bound.FENCES)]
     return [max(terms[Bound.MALL], terms[Bound.HBM]), *others]
+
+
+def serial_us(terms: Mapping[Bound, float]) -> float:
+    """What comes after everything else: the end of a launch waits for the L2s to write back."""
+    return terms[Bound.WRITE_BACK]
 
 
 def warm_share(traffic: Traffic, device: Device) -> float:
@@ -64,7 +71,7 @@ def supply_us(traffic: Traffic, device: Device, *, warm: float) -> float:
 def _l2_us(traffic: Traffic, device: Device) -> float:
     """Reads and writes that fill a segment by bytes, every other write by its request; longer at a hot channel."""
     read_us = traffic.l2_read_bytes / (device.l2.read_tb_s * _BYTES_PER_US)
-    return (read_us + _l2_write_us(traffic, device)) * traffic.channel_imbalance**device.l2.channel_skew
+    return (read_us + _l2_write_us(traffic, device)) * traffic.channel_imbalance**device.l2.in_step
 
 
 def _l2_write_us(traffic: Traffic, device: Device) -> float:
@@ -72,6 +79,14 @@ def _l2_write_us(traffic: Traffic, device: Device) -> float:
     whole_bytes = _SEGMENT_BYTES * max(0, traffic.l2_write_requests - partial)
     whole_us = whole_bytes / (device.l2.write_tb_s * _BYTES_PER_US)
     return whole_us + partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us
+
+
+def _last_write_back_us(traffic: Traffic, device: Device) -> float:
+    """All L2s at once. A device whose one L2 is the point of coherence writes nothing back."""
+    each = device.l2.write_back_bytes_per_clk
+    if each is None:
+        return 0.0
+    return traffic.last_write_back_bytes / (each * device.compute.num_xcd) / device.clk_per_us
 
 
 def _mixed_us(read_bytes: float, write_bytes: float, rates: Mall | Hbm) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
@@ -38,7 +39,7 @@ def predict_time(
     The interval moves measured and fitted constants one at a time to the ends of their range: they err independently.
     Derived ones are bounds of what nobody has measured, about which nothing says that they do not all lie at the bad
     end: they move together. The logarithms of the ratios to the point are added in quadrature, upward and downward
-    apart. A sample of the grid adds two standard errors.
+    apart. A sample of the grid adds two standard errors, and so does the time without a hash of the L2's addresses.
 
     Args:
         kernel: What ran.
@@ -94,6 +95,10 @@ def _sensitivity(case: Case, device: Device, point_us: float) -> tuple[Sensitivi
             if value is not None
         ]
         moved.append(Sensitivity(key, *ends))
+    plain = case.traffic.with_plain_map
+    if plain is not None:
+        unhashed = replace(case, work=launch_work(case.work.execution, plain, device))
+        moved.append(Sensitivity("l2.map", evaluate(unhashed, device).total_us, point_us))
     # An error that cannot be told, because there is one cluster only, counts as 100 %.
     error = _STANDARD_ERRORS * min(1.0, case.traffic.sampling_error)
     if error:

@@ -23,6 +23,7 @@ class Bound(StrEnum):
     HBM = "hbm"
     ATOMICS = "atomics"
     FENCES = "fences"
+    WRITE_BACK = "write-back"
 
 
 class Position(StrEnum):
@@ -37,7 +38,8 @@ class Sensitivity:
     """How one uncertain constant moves the result.
 
     Attributes:
-        constant: ``section.field`` of the device, or ``sampling``.
+        constant: ``section.field`` of the device, ``sampling``, or ``l2.map`` for addresses that no hash spreads
+            over the L2.
         low_us: Result with the constant at its lower end.
         high_us: Result with it at its upper end.
     """

@@ -4,9 +4,10 @@
   What leaves is written in requests of 64 bytes, or of 32 bytes for each touched half of a segment.
 * Memory-side cache: behind every L2. Atomics go there directly.
 
-Set numbers are hashed from the line number, since the real maps are not published. When only a part of the grid runs,
-both keep that part of their sets. When only one line in ``stride`` is followed, they keep one set in ``stride``, and
-whoever reads the totals multiplies: caches treat all lines alike.
+The L2 of a whole grid has its sets by an ``L2Map``, the memory-side cache by a hash of the line number, since nobody
+knows its map. When only a part of the grid runs, both keep that part of their sets, by a hash. When only one line in
+``stride`` is followed, they keep one set in ``stride``, and whoever reads the totals multiplies: caches treat all lines
+alike.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import numpy as np
 
 from wavecast.simulator.compiled import compiled
 from wavecast.simulator.devices import Device
+from wavecast.simulator.traffic.l2_map import L2Map, hashed_map, l2_set_of
 
 # A read that L1 serves touches the line but goes no further.
 READ_FROM_L1, READ, WRITE, ATOMIC = -1, 0, 1, 2
@@ -71,11 +73,13 @@ class CacheState:
         device: Sizes.
         fraction: Part of the grid that runs: scales L2 and memory-side cache.
         stride: One line in so many is followed.
+        l2_map: How lines go to sets of the L2; None for the hashed map of the device.
     """
 
     device: Device
     fraction: float
     stride: int = 1
+    l2_map: L2Map | None = None
     l2_tags: np.ndarray = field(init=False)
     l2_used: np.ndarray = field(init=False)
     l2_masks: np.ndarray = field(init=False)
@@ -85,6 +89,7 @@ class CacheState:
     mall_dirty: np.ndarray = field(init=False)
     totals: np.ndarray = field(init=False)
     clock: np.ndarray = field(init=False)
+    map: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         line, xcds = self.device.l2.line_bytes, self.device.compute.num_xcd
@@ -98,6 +103,9 @@ class CacheState:
         self.mall_used = np.zeros(self.mall_tags.shape, dtype=np.int64)
         self.mall_dirty = np.zeros(self.mall_tags.shape, dtype=np.uint8)
         self.totals = np.zeros(len(Flow), dtype=np.int64)
+        l2_map = self.l2_map or hashed_map(self.device)
+        stride_bits = self.stride.bit_length() - 1
+        self.map = np.array([self.fraction >= 1, stride_bits, *l2_map], dtype=np.int64)
         self.clock = np.zeros(1, dtype=np.int64)
 
     @property
@@ -128,6 +136,7 @@ class CacheState:
             self.totals,
             self.clock,
             self.stride,
+            self.map,
         )
 
     def fill_mall(self, lines: np.ndarray) -> None:
@@ -140,9 +149,16 @@ class CacheState:
         held = self.mall_tags != EMPTY
         return np.asarray(self.mall_tags[held][np.argsort(self.mall_used[held])])
 
-    def drain(self) -> None:
-        """Write back what is dirty at the end of the launch: L2 to the fabric, then the memory-side cache to HBM."""
+    def drain(self) -> int:
+        """Write back what is dirty at the end of the launch: L2 to the fabric, then the memory-side cache to HBM.
+
+        Returns:
+            Bytes that all L2s wrote, scaled back to all workgroups and lines and bounded by their capacity.
+        """
+        before = int(self.totals[Flow.FABRIC_WRITE_BYTES])
         _drain(self.l2_tags, self.l2_masks, self.mall_tags, self.mall_used, self.mall_dirty, self.totals, self.clock)
+        written = (int(self.totals[Flow.FABRIC_WRITE_BYTES]) - before) * self.stride / min(1.0, self.fraction)
+        return min(round(written), self.device.l2.bytes_per_xcd * self.device.compute.num_xcd)
 
 
 def _scaled_sets(capacity: int, line: int, ways: int, fraction: float) -> int:
@@ -203,7 +219,7 @@ def _mixed(word: Any) -> Any:
 @compiled
 def set_of(line: Any, sets: Any) -> Any:
     """Set of a line: a multiplication maps its hash onto the sets as evenly as a remainder does, and faster."""
-    return int(((_mixed(line) >> np.uint64(32)) * np.uint64(sets)) >> np.uint64(32))
+    return np.int64(((_mixed(line) >> np.uint64(32)) * np.uint64(sets)) >> np.uint64(32))
 
 
 @compiled
@@ -318,8 +334,10 @@ def _run(
     totals: np.ndarray,
     clock: np.ndarray,
     stride: Any,
+    l2_map: np.ndarray,
 ) -> Any:
     now = clock[0]
+    is_whole = l2_map[0] != 0
     for position in order:
         event = events[position]
         line, kind, instruction, xcd = event["line"], event["kind"], event["instruction"], event["xcd"]
@@ -333,7 +351,8 @@ def _run(
             levels[instruction, Level.MALL_HITS] += hit
             totals[Flow.HBM_READS] += not hit
             continue
-        index = set_of(line, l2_tags.shape[1])
+        sets = l2_tags.shape[1]
+        index = l2_set_of(line, sets, l2_map[1], l2_map[2], l2_map[3], l2_map[4]) if is_whole else set_of(line, sets)
         way, hit = find_way(l2_tags[xcd, index], l2_used[xcd, index], line, now)
         masks = l2_masks[xcd, index, way]
         if not hit:

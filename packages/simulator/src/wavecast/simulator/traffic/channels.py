@@ -1,4 +1,4 @@
-"""How evenly requests would spread over the L2 channels if channels interleaved plainly, without a hash.
+"""How evenly requests spread over the L2 channels under a map of addresses to channels.
 
 Co-resident workgroups are taken to run in step: requests at the same position of their memory streams arrive together.
 That is the worst case; waves that drift apart spread better.
@@ -6,12 +6,10 @@ That is the worst case; waves that drift apart spread better.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
 
 from wavecast.simulator.compiled import compiled
-from wavecast.simulator.devices import Device
+from wavecast.simulator.traffic.l2_map import L2Map
 
 # Steps of a wave's memory stream that are told apart; longer streams wrap round.
 STEPS = 4096
@@ -19,38 +17,36 @@ STEPS = 4096
 WINDOW = 4096
 
 
-@dataclass
 class ChannelLoad:
-    """Requests by XCD, step and channel of the workgroups that are co-resident now, and totals of those before.
+    """Requests by map, XCD, step and channel of the workgroups that are co-resident now, and totals of those before.
 
     Args:
-        device: XCDs, channels and interleave.
+        maps: Maps to compare.
+        num_xcd: XCDs.
+
+    Attributes:
+        counts: int64 (maps, XCDs, STEPS, channels).
+        maps: int64 (maps, fields of ``L2Map``).
     """
 
-    device: Device
-    counts: np.ndarray = field(init=False)
-    hottest: int = field(init=False, default=0)
-    total: int = field(init=False, default=0)
-
-    def __post_init__(self) -> None:
-        shape = (self.device.compute.num_xcd, STEPS, self.device.l2.channels_per_xcd)
-        self.counts = np.zeros(shape, dtype=np.int64)
+    def __init__(self, maps: tuple[L2Map, ...], num_xcd: int) -> None:
+        self.counts = np.zeros((len(maps), num_xcd, STEPS, maps[0].channels), dtype=np.int64)
+        self.maps = np.array(maps, dtype=np.int64)
+        self._hottest, self._total = np.zeros(len(maps), dtype=np.int64), np.zeros(len(maps), dtype=np.int64)
 
     @property
-    def interleave_shift(self) -> int:
-        """Binary logarithm of the lines that go to one channel before the next has its turn."""
-        return (self.device.l2.interleave_bytes // self.device.l2.line_bytes).bit_length() - 1
-
-    @property
-    def imbalance(self) -> float:
-        """Hottest channel over the mean, at least 1."""
-        return max(1.0, self.hottest * self.device.l2.channels_per_xcd / self.total) if self.total else 1.0
+    def imbalance(self) -> tuple[float, ...]:
+        """Hottest channel over the mean for each map, at least 1."""
+        channels = self.counts.shape[-1]
+        pairs = zip(self._hottest.tolist(), self._total.tolist(), strict=True)
+        return tuple(max(1.0, hottest * channels / total) if total else 1.0 for hottest, total in pairs)
 
     def close(self) -> None:
         """Take stock of the co-resident workgroups and start anew with the next."""
-        hottest, total = _windows(self.counts)
-        self.hottest += int(hottest)
-        self.total += int(total)
+        for number, counts in enumerate(self.counts):
+            hottest, total = _windows(counts)
+            self._hottest[number] += hottest
+            self._total[number] += total
         self.counts[:] = 0
 
 

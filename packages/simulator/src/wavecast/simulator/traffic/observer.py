@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from wavecast.simulator.traffic.coalescing import COUNTS, Count
 from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines
 from wavecast.simulator.traffic.kept import KeptLines
 from wavecast.simulator.traffic.l1 import empty_l1, settle, thin_out
+from wavecast.simulator.traffic.l2_map import hashed_map, plain_map
 from wavecast.simulator.traffic.residency import residency
 from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, words_of
 from wavecast.simulator.traffic.shapes import empty_shapes
@@ -38,6 +40,14 @@ _EVENT_CAPACITY = 2_000_000
 _FOLLOWED = 1_000_000
 # Of so many lines at least one is followed.
 _LARGEST_STRIDE = 32
+
+
+@dataclass
+class _Caches:
+    """Caches under one map, and the lines that each instruction found in them."""
+
+    state: CacheState
+    levels: np.ndarray
 
 
 class TrafficObserver:
@@ -75,7 +85,8 @@ class TrafficObserver:
         # Fewer workgroups than fit share a compute unit if the grid does not fill the device.
         filling = -(-total_workgroups // device.compute.num_cu)
         self._l1 = empty_l1(device, max(1, min(self._residency.workgroups_per_cu, filling)))
-        self._caches: CacheState | None = None
+        self._maps = (hashed_map(device), plain_map(device))
+        self._caches: list[_Caches] = []
         self._counts = np.zeros((len(kernel.instructions), COUNTS), dtype=np.int64)
         self._levels = np.zeros((len(kernel.instructions), LEVELS), dtype=np.int64)
         self._order = np.zeros(max(1, self._residency.waves_per_workgroup), dtype=np.int64)
@@ -84,7 +95,7 @@ class TrafficObserver:
         self._cursor = start_of_trace()
         self._shapes = empty_shapes()
         self._reads, self._writes = UniqueLines(), UniqueLines()
-        self._channels = ChannelLoad(device)
+        self._channels = ChannelLoad(self._maps, device.compute.num_xcd)
         self._window_end = self._resident
         self._atomic_lines: list[np.ndarray] = []
         self._stride = 1
@@ -105,7 +116,7 @@ class TrafficObserver:
         self._executed = executed_workgroups
         seen = int(self._cursor[Cursor.SLOT]) + 1
         accesses = self.line_accesses * executed_workgroups / max(1, seen)
-        while self._caches is None and self._stride < _LARGEST_STRIDE and accesses > self._stride * _FOLLOWED:
+        while not self._caches and self._stride < _LARGEST_STRIDE and accesses > self._stride * _FOLLOWED:
             self._follow_fewer()
 
     def _settle(self) -> None:
@@ -122,7 +133,7 @@ class TrafficObserver:
 
     def _make_room(self) -> None:
         """Empty a full batch, or follow fewer lines if caches are not sized yet and that frees a good part of it."""
-        if self._caches is None and self._stride < _LARGEST_STRIDE:
+        if not self._caches and self._stride < _LARGEST_STRIDE:
             self._follow_fewer()
             if self._cursor[Cursor.EVENTS] < 3 * len(self._events) // 4:
                 return
@@ -149,7 +160,7 @@ class TrafficObserver:
                 self._events,
                 self._clusters,
                 self._channels.counts,
-                self._channels.interleave_shift,
+                self._channels.maps,
                 self._cursor,
                 self._window_end,
                 self._stride,
@@ -169,7 +180,8 @@ class TrafficObserver:
         self._settle()
         events = self._events[: self._cursor[Cursor.EVENTS]]
         if len(events):
-            self._cache_state().run(events, self._levels)
+            for caches in self._cache_states():
+                caches.state.run(events, caches.levels)
             self._reads.add(events, (READ_FROM_L1, READ), clusters=self._clusters, stride=self._stride)
             self._writes.add(events, (WRITE, ATOMIC), clusters=self._clusters, stride=self._stride)
             atomics = events["line"][events["kind"] == ATOMIC]
@@ -177,15 +189,19 @@ class TrafficObserver:
                 self._atomic_lines.append(np.array(atomics))
         self._cursor[Cursor.EVENTS], self._cursor[Cursor.SETTLED], self._cursor[Cursor.SLOT] = 0, 0, -1
 
-    def _cache_state(self) -> CacheState:
-        if self._caches is None:
-            self._caches = CacheState(self._device, self._executed / self._total, self._stride)
-            if self._kept is not None:
-                self._caches.fill_mall(self._kept.followed(self._stride))
+    def _cache_states(self) -> list[_Caches]:
+        """Caches for each map; for the first alone if a part of the grid runs, since they then have no map."""
+        if not self._caches:
+            maps = self._maps if self._executed >= self._total else self._maps[:1]
+            for l2_map in maps:
+                state = CacheState(self._device, self._executed / self._total, self._stride, l2_map)
+                self._caches.append(_Caches(state, np.zeros_like(self._levels)))
+                if self._kept is not None:
+                    state.fill_mall(self._kept.followed(self._stride))
         return self._caches
 
-    def _levels_of_all_lines(self) -> np.ndarray:
-        levels = np.array(self._levels)
+    def _levels_of_all_lines(self, caches: _Caches) -> np.ndarray:
+        levels = self._levels + caches.levels
         levels[:, BEYOND_L1] *= self._stride
         kind, requests = self._tables.columns[:, Column.EVENT_KIND], self._counts[:, Count.REQUESTS]
         levels[kind != READ, Level.L2_REQUESTS] = requests[kind != READ]
@@ -193,7 +209,7 @@ class TrafficObserver:
         reached = levels[:, Level.L2_REQUESTS]
         levels[:, Level.L2_HITS] = np.minimum(levels[:, Level.L2_HITS], reached)
         levels[:, Level.MALL_HITS] = np.minimum(levels[:, Level.MALL_HITS], reached - levels[:, Level.L2_HITS])
-        return levels
+        return np.asarray(levels)
 
     def result(self, execution: Execution) -> Traffic:
         """The traffic of the launch; call it once, after the engine has returned.
@@ -203,21 +219,29 @@ class TrafficObserver:
         """
         self._simulate()
         self._channels.close()
-        caches = self._cache_state()
-        dirty = caches.dirty_lines_per_xcd
-        caches.drain()
         is_cold = self._kept is None or not len(self._kept.lines)
+        results = [
+            self._summary(execution, caches, imbalance, is_cold=is_cold)
+            for caches, imbalance in zip(self._cache_states(), self._channels.imbalance, strict=False)
+        ]
         if self._kept is not None:
-            self._kept.lines, self._kept.stride = caches.mall_lines, self._stride
+            self._kept.lines, self._kept.stride = self._caches[0].state.mall_lines, self._stride
+        plain = results[1] if len(results) > 1 else replace(results[0], channel_imbalance=self._channels.imbalance[1])
+        return replace(results[0], with_plain_map=plain)
+
+    def _summary(self, execution: Execution, caches: _Caches, imbalance: float, *, is_cold: bool) -> Traffic:
+        dirty = caches.state.dirty_lines_per_xcd
+        last_bytes = caches.state.drain()
         observed = Observed(
             counts=self._counts,
-            levels=self._levels_of_all_lines(),
-            totals=caches.totals * self._stride,
+            levels=self._levels_of_all_lines(caches),
+            totals=caches.state.totals * self._stride,
             reads=self._reads.merged(self._stride),
             writes=self._writes.merged(self._stride),
             atomic_lines=np.concatenate(self._atomic_lines) if self._atomic_lines else np.zeros(0, dtype=np.uint64),
             dirty_lines_per_xcd=dirty,
-            channel_imbalance=self._channels.imbalance,
+            last_write_back_bytes=last_bytes,
+            channel_imbalance=imbalance,
             is_cold=is_cold,
         )
         return summarise(

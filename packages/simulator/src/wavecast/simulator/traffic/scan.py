@@ -13,6 +13,7 @@ from wavecast.simulator.traffic.caches import READ, WRITE, is_followed
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count
 from wavecast.simulator.traffic.l1 import clear, settle
+from wavecast.simulator.traffic.l2_map import channel_of
 from wavecast.simulator.traffic.shapes import (
     Fact,
     Shapes,
@@ -63,7 +64,7 @@ def scan(
     events: np.ndarray,
     clusters: np.ndarray,
     channels: np.ndarray,
-    interleave_shift: Any,
+    maps: np.ndarray,
     cursor: np.ndarray,
     window_end: Any,
     stride: Any,
@@ -86,8 +87,8 @@ def scan(
         levels: int64 (instructions, LEVELS), added to as far as L1 goes.
         events: ``EVENT``, filled.
         clusters: int64, filled with the cluster of each workgroup of the batch.
-        channels: int64 (XCDs, STEPS, channels), requests, added to.
-        interleave_shift: Binary logarithm of the lines of one channel before the next has its turn.
+        channels: int64 (maps, XCDs, STEPS, channels), requests, added to.
+        maps: int64 (maps, fields), of ``ChannelLoad``.
         cursor: int64, one entry a ``Cursor``.
         window_end: First workgroup that is not co-resident with those of the batch.
         stride: One line in so many is followed.
@@ -95,7 +96,7 @@ def scan(
     Returns:
         Records taken: all, unless the batch is full or the next workgroup is beyond the window.
     """
-    xcds, ways = channels.shape[0], channels.shape[2]
+    xcds = channels.shape[1]
     facts, execs, distance, active = shapes.facts, shapes.exec, shapes.distance, shapes.active
     lines, touched, weights = shapes.lines, shapes.masks, shapes.weights
     used = cursor[Cursor.EVENTS]
@@ -135,8 +136,10 @@ def scan(
         xcd, step, first_line = workgroup % xcds, order[waves[record]], base >> np.uint64(LINE_SHIFT)
         for position in range(facts[row, Fact.LINES]):
             line = lines[row, position] + first_line
-            channel = np.uint32(line >> np.uint64(interleave_shift)) % np.uint32(ways)
-            channels[xcd, step % STEPS, channel] += 1 if is_read else weights[row, position]
+            requests = 1 if is_read else weights[row, position]
+            for number in range(len(maps)):
+                channel = channel_of(line, maps[number, 0], maps[number, 1], maps[number, 2])
+                channels[number, xcd, step % STEPS, channel] += requests
             if kind == WRITE and not is_followed(line, stride):
                 continue
             event = events[used]

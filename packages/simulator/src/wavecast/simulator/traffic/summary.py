@@ -34,7 +34,8 @@ class Observed:
         writes: Distinct lines written or updated.
         atomic_lines: uint64, line of every atomic wave instruction and line.
         dirty_lines_per_xcd: Dirty lines an L2 holds at the end.
-        channel_imbalance: Hottest L2 channel over the mean under plain interleaving.
+        last_write_back_bytes: Bytes that all L2s write back then, of the whole grid.
+        channel_imbalance: Hottest L2 channel over the mean.
         is_cold: Whether the memory-side cache held nothing when the launch began.
     """
 
@@ -45,6 +46,7 @@ class Observed:
     writes: Footprint
     atomic_lines: np.ndarray
     dirty_lines_per_xcd: float
+    last_write_back_bytes: int
     channel_imbalance: float
     is_cold: bool = True
 
@@ -84,6 +86,7 @@ def summarise(
     read_bytes = capped_bytes(observed.reads, scale, buffers, line_bytes=line)
     write_bytes = capped_bytes(observed.writes, scale, buffers, line_bytes=line)
     table = _instruction_table(kernel, device, accesses=accesses, observed=observed, scale=scale)
+    fabric_write_bytes = round(float(observed.totals[Flow.FABRIC_WRITE_BYTES]) * scale)
     asked, moved = _coalescing(counts, reads, writes | atomics)
     return Traffic(
         kernel=kernel.name,
@@ -104,7 +107,8 @@ def summarise(
         mall_hit_rate=_share(levels[reads, Level.MALL_HITS].sum(), observed.totals[Flow.FABRIC_READS]),
         fabric_read_bytes=round(fabric_lines * line),
         fabric_write_requests=round(float(observed.totals[Flow.FABRIC_WRITES]) * scale),
-        fabric_write_bytes=round(float(observed.totals[Flow.FABRIC_WRITE_BYTES]) * scale),
+        fabric_write_bytes=fabric_write_bytes,
+        last_write_back_bytes=min(observed.last_write_back_bytes, fabric_write_bytes),
         hbm_read_bytes=round(max(hbm_lines * line, read_bytes if observed.is_cold else 0)),
         hbm_write_bytes=round(max(_scaled_writes(observed, scale, written_lines=written_lines), write_bytes)),
         minimum_read_bytes=round(read_bytes),

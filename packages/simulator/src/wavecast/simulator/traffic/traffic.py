@@ -85,6 +85,7 @@ class Traffic:
         fabric_read_bytes: L2 to fabric.
         fabric_write_requests: Write-backs in requests of 32 or 64 bytes.
         fabric_write_bytes: Their bytes.
+        last_write_back_bytes: Those of them that L2s still hold when the last wave ends, and write back then.
         hbm_read_bytes: Read from HBM; less than the distinct bytes where an earlier launch left some of them in the
             memory-side cache.
         hbm_write_bytes: Written to HBM, write-back at the end included.
@@ -93,8 +94,7 @@ class Traffic:
         footprint_bytes: Bytes of all distinct lines.
         coalescing_efficiency: Distinct bytes each wave instruction asks for, over the bytes of the 64-byte segments it
             moves at the L2, in (0, 1]; 1 if it moves nothing.
-        channel_imbalance: Hottest L2 channel over the mean if channels interleave every 256 bytes without a hash (1.0
-            is what a perfect hash gives). An upper bound: workgroups are taken to run in step.
+        channel_imbalance: Hottest L2 channel over the mean. An upper bound: workgroups are taken to run in step.
         atomic_requests: Atomic requests.
         hot_line_atomics: Wave instructions whose atomics go to the line that most of them go to.
         scratch_bytes: Bytes of spilled registers moved.
@@ -104,6 +104,8 @@ class Traffic:
         acquire_fences: ``buffer_inv`` executed by waves.
         dirty_lines_per_xcd: Dirty lines an L2 holds at the end.
         instructions: Memory instructions, most costly first.
+        with_plain_map: The same if addresses go to L2 channels and sets without a hash; None for that traffic itself.
+            Of a sample only the channel imbalance differs.
     """
 
     kernel: str
@@ -123,6 +125,7 @@ class Traffic:
     fabric_read_bytes: int
     fabric_write_requests: int
     fabric_write_bytes: int
+    last_write_back_bytes: int
     hbm_read_bytes: int
     hbm_write_bytes: int
     minimum_read_bytes: int
@@ -139,6 +142,7 @@ class Traffic:
     acquire_fences: int
     dirty_lines_per_xcd: float
     instructions: tuple[InstructionTraffic, ...]
+    with_plain_map: Traffic | None = None
 
     @property
     def minimum_bytes(self) -> int:
