@@ -32,6 +32,10 @@ class CompileError(SimulatorError):
     """A kernel did not compile for the wanted architecture."""
 
 
+class MissingToolError(SimulatorError):
+    """A program or package that is needed for what was asked is not installed."""
+
+
 class LaunchError(SimulatorError):
     """A launch whose grid, arguments or resources do not fit the kernel or the device."""
 

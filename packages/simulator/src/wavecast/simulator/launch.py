@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -14,7 +15,7 @@ from wavecast.simulator.compile.code_object import CodeObject
 from wavecast.simulator.devices import Device
 from wavecast.simulator.errors import LaunchError
 from wavecast.simulator.execute.abi import ArgumentValue, Grid
-from wavecast.simulator.execute.engine import Engine
+from wavecast.simulator.execute.engine import Engine, workgroup_shape
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.runs import joined_runs
@@ -61,6 +62,8 @@ def simulate_launch(
     arguments: Sequence[ArgumentValue],
     memory: AddressSpace,
     device: Device,
+    block: Grid | None = None,
+    lds_bytes: int = 0,
     workgroups: Literal["all", "sample"] = "all",
     kept: KeptLines | None = None,
 ) -> LaunchResult:
@@ -72,6 +75,8 @@ def simulate_launch(
         arguments: One value per explicit kernel argument; pointers as device addresses.
         memory: Buffers the kernel may touch; results are written to them.
         device: Where the launch would run.
+        block: Work-items of a workgroup in x, y, z; None for as many in x as the kernel was compiled for.
+        lds_bytes: Dynamic LDS bytes of the launch, beside those that the code object asks for.
         workgroups: ``all`` runs the whole grid, so that results are complete; ``sample`` runs enough of a large grid
             for time and traffic, and leaves the rest of the results as they were.
         kept: What earlier launches left in the memory-side cache; replaced by what this one leaves. A sample of the
@@ -86,7 +91,12 @@ def simulate_launch(
             f"{code_object.name} was compiled for {code_object.arch}, and {device.name} is {device.arch}",
             hint=f"compile it for {device.arch}",
         )
+    if lds_bytes < 0:
+        raise LaunchError(f"{code_object.name}: {lds_bytes} bytes of dynamic LDS", hint="give 0 or more")
+    if lds_bytes:
+        code_object = dataclasses.replace(code_object, lds_bytes=code_object.lds_bytes + lds_bytes)
     kernel = parsed_kernel(code_object)
+    block = workgroup_shape(kernel, block)
     total = grid[0] * grid[1] * grid[2]
     is_sample = workgroups == "sample"
     # As few as a sample may have until the pilot has run: so many stay if the pilot alone fills a batch.
@@ -96,6 +106,7 @@ def simulate_launch(
         device,
         total_workgroups=total,
         executed_workgroups=fewest if is_sample else total,
+        workgroup_size=math.prod(block),
         buffers=[BufferRange(buffer.device, buffer.size, buffer.name) for buffer in memory.buffers],
         kept=None if is_sample else kept,
     )
@@ -103,6 +114,7 @@ def simulate_launch(
         _engine().execute,
         kernel,
         grid=grid,
+        block=block,
         arguments=arguments,
         memory=memory,
         observer=observer,

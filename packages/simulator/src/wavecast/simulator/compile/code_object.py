@@ -6,8 +6,12 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from wavecast.simulator.program.assembly import kernel_names, target_of, workgroup_bound
+
 # Directives and labels that only debuggers read.
 _DEBUG_DIRECTIVES = (".file", ".loc", ".cfi_", ".Ltmp", ".Lfunc", ".ident")
+_KERNEL = ".amdhsa_kernel"
+_WAVE_SIZE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +23,7 @@ class CodeObject:
         arch: ``gfx942`` or ``gfx950``.
         assembly: AMDGCN assembly text, exactly as the compiler emitted it.
         toolchain: Compiler and version, ``triton 3.7.1``.
-        num_warps: Waves a workgroup.
+        num_warps: Waves a workgroup; if the launch decides that, as in HIP, the most it may have.
         lds_bytes: Dynamic LDS bytes the launch must give (Triton's ``shared``).
     """
 
@@ -33,15 +37,39 @@ class CodeObject:
     @property
     def digest(self) -> str:
         """``code_digest`` of the assembly: what a prediction is keyed by."""
-        return code_digest(self.assembly)
+        return code_digest(self.assembly, name=self.name)
 
 
-def code_digest(assembly: str) -> str:
+def code_digest(assembly: str, *, name: str | None = None) -> str:
     """Short hash of what runs of an assembly text.
 
     Source files, line numbers and comments do not count, so the same code has the same digest on every machine.
+
+    Args:
+        assembly: The text.
+        name: Kernel that is meant, where the text has several: each has its own digest.
     """
-    return hashlib.sha256("\n".join(_lines_that_run(assembly)).encode()).hexdigest()[:16]
+    lines = list(_lines_that_run(assembly))
+    if name is not None and sum(line.startswith(_KERNEL) for line in lines) > 1:
+        lines.append(name)
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def code_objects_of(assembly: str, *, toolchain: str) -> tuple[CodeObject, ...]:
+    """Every kernel of an assembly text, in the order of the text, without dynamic LDS.
+
+    Args:
+        assembly: AMDGCN assembly text with descriptors and metadata.
+        toolchain: Compiler and version.
+
+    Raises:
+        AssemblyError: The text has no kernel, or does not say for which architecture it is.
+    """
+    arch = target_of(assembly)
+    return tuple(
+        CodeObject(name, arch, assembly, toolchain, -(-workgroup_bound(assembly, name) // _WAVE_SIZE), 0)
+        for name in kernel_names(assembly)
+    )
 
 
 def _lines_that_run(assembly: str) -> Iterator[str]:

@@ -92,7 +92,7 @@ class Engine:
         """
         program = self.program(kernel)
         ids = _workgroup_ids(kernel, grid, workgroups)
-        shape = _block(kernel, block)
+        shape = workgroup_shape(kernel, block)
         launch = _Launch(program, grid, shape, arguments, memory, ids, observer is not None, budget, record)
         launch.run(observer)
         executed = np.cumsum(launch.transfers)[: len(kernel.instructions)]
@@ -117,7 +117,12 @@ def _workgroup_ids(kernel: Kernel, grid: Grid, workgroups: Sequence[int] | np.nd
     return ids
 
 
-def _block(kernel: Kernel, block: Grid | None) -> Grid:
+def workgroup_shape(kernel: Kernel, block: Grid | None) -> Grid:
+    """Work-items of a workgroup in x, y, z: those given, or as many in x as the kernel was compiled for.
+
+    Raises:
+        LaunchError: There are none, or more than the kernel was compiled for.
+    """
     shape = block or (kernel.workgroup_size, 1, 1)
     if min(shape) < 1 or shape[0] * shape[1] * shape[2] > kernel.workgroup_size:
         raise LaunchError(

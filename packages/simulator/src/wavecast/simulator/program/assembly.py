@@ -20,6 +20,7 @@ _FRAME = re.compile(r"([^\s@\[\]]+):(\d+):(\d+)")
 _COUNTER = re.compile(r";\s*(NumVgprs|NumAgprs|TotalNumSgprs|ScratchSize):\s*(\d+)")
 _ENCODINGS = ("_e64_dpp", "_dpp", "_sdwa", "_e32", "_e64")
 _CONDITIONAL = "s_cbranch_"
+_WORKGROUP_BOUND, _LEAST_BOUND = "max_flat_workgroup_size", 64
 _ENDS_BLOCK = ("s_branch", "s_endpgm", "s_setpc_b64", "s_swappc_b64")
 
 
@@ -34,21 +35,14 @@ def parse_assembly(text: str, *, name: str | None = None, lds_bytes: int = 0) ->
     Raises:
         AssemblyError: No such kernel, several kernels and no name, or a line that is not understood.
     """
-    kernels = re.findall(r"^\s*\.amdhsa_kernel\s+(\S+)", text, re.MULTILINE)
-    if not kernels:
-        raise AssemblyError(
-            "the text has no .amdhsa_kernel directive, so no kernel",
-            hint="give the assembly of a GPU code object: Triton's asm['amdgcn'], or clang -S --cuda-device-only",
-        )
+    kernels = kernel_names(text)
     if name is None:
         if len(kernels) > 1:
             raise AssemblyError(f"the text has {len(kernels)} kernels: {', '.join(kernels)}", hint="name one of them")
         name = kernels[0]
     elif name not in kernels:
         raise AssemblyError(f"no kernel {name!r} in the text, which has: {', '.join(kernels)}")
-    target = _TARGET.search(text)
-    if not target:
-        raise AssemblyError("the text has no .amdgcn_target directive, so its architecture is unknown")
+    arch = target_of(text)
 
     body = _Body(name)
     body.read(text)
@@ -56,15 +50,51 @@ def parse_assembly(text: str, *, name: str | None = None, lds_bytes: int = 0) ->
     metadata = _read_metadata(text, name)
     return Kernel(
         name=name,
-        arch=target[1],
+        arch=arch,
         instructions=tuple(body.instructions),
         blocks=tuple(body.blocks),
         descriptor=descriptor,
         arguments=metadata.arguments,
         kernarg_bytes=metadata.values.get("kernarg_segment_size", 0),
-        workgroup_size=metadata.values.get("max_flat_workgroup_size", 64),
+        workgroup_size=metadata.values.get(_WORKGROUP_BOUND, _LEAST_BOUND),
         resources=_resources(body.counters, descriptor, metadata.values, lds_bytes),
     )
+
+
+def kernel_names(text: str) -> tuple[str, ...]:
+    """Symbols of the kernels of a text, in its order.
+
+    Raises:
+        AssemblyError: It has none.
+    """
+    names = re.findall(r"^\s*\.amdhsa_kernel\s+(\S+)", text, re.MULTILINE)
+    if not names:
+        raise AssemblyError(
+            "the text has no .amdhsa_kernel directive, so no kernel",
+            hint="give the assembly of a GPU code object: Triton's asm['amdgcn'], or clang -S --cuda-device-only",
+        )
+    return tuple(names)
+
+
+def target_of(text: str) -> str:
+    """Architecture that a text is for.
+
+    Raises:
+        AssemblyError: It does not say.
+    """
+    target = _TARGET.search(text)
+    if not target:
+        raise AssemblyError("the text has no .amdgcn_target directive, so its architecture is unknown")
+    return target[1]
+
+
+def workgroup_bound(text: str, name: str) -> int:
+    """Work-items that a workgroup of a kernel may have.
+
+    Raises:
+        AssemblyError: The text has no metadata of the kernel.
+    """
+    return _read_metadata(text, name).values.get(_WORKGROUP_BOUND, _LEAST_BOUND)
 
 
 @dataclass(slots=True)

@@ -68,7 +68,7 @@ class Kernel:
         descriptor: The ``.amdhsa_*`` directives without the prefix (``user_sgpr_count``: 16, …).
         arguments: Kernel-argument segment, ascending by offset.
         kernarg_bytes: Size of that segment.
-        workgroup_size: Work-items a workgroup (``.max_flat_workgroup_size``).
+        workgroup_size: Work-items a workgroup, at most (``.max_flat_workgroup_size``).
         resources: Registers, LDS, scratch.
     """
 

@@ -60,6 +60,7 @@ class TrafficObserver:
         device: Where it would run.
         total_workgroups: Size of the grid.
         executed_workgroups: How many of them will run; None for all.
+        workgroup_size: Work-items of a workgroup; None for as many as the kernel was compiled for.
         buffers: Buffers of the launch; they bound what the workgroups that do not run can touch.
         kept: What earlier launches left in the memory-side cache, replaced by what this one leaves; for whole grids.
             None for a cold cache that is forgotten.
@@ -72,13 +73,14 @@ class TrafficObserver:
         *,
         total_workgroups: int,
         executed_workgroups: int | None = None,
+        workgroup_size: int | None = None,
         buffers: Sequence[BufferRange] = (),
         kept: KeptLines | None = None,
     ) -> None:
         self._kept = kept
         self._kernel, self._device, self._buffers = kernel, device, tuple(buffers)
         self._tables = instruction_tables(kernel)
-        self._residency = residency(kernel, device)
+        self._residency = residency(kernel, device, workgroup_size=workgroup_size)
         self._total = total_workgroups
         self._executed = total_workgroups if executed_workgroups is None else executed_workgroups
         self._resident = self._residency.workgroups_per_cu * device.compute.num_cu

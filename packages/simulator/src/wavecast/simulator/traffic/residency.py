@@ -37,14 +37,19 @@ class Residency:
     limiter: Limiter
 
 
-def residency(kernel: Kernel, device: Device) -> Residency:
+def residency(kernel: Kernel, device: Device, *, workgroup_size: int | None = None) -> Residency:
     """Occupancy from real registers, LDS, wave slots and barriers, with the allocation granules of the device.
+
+    Args:
+        kernel: Whose resources count.
+        device: What it runs on.
+        workgroup_size: Work-items of a workgroup; None for as many as the kernel was compiled for.
 
     Raises:
         LaunchError: if one workgroup alone does not fit a compute unit.
     """
     compute = device.compute
-    waves = max(1, -(-kernel.workgroup_size // compute.wave_lanes))
+    waves = max(1, -(-(workgroup_size or kernel.workgroup_size) // compute.wave_lanes))
     per_simd = {
         Limiter.WAVE_SLOTS: compute.waves_per_simd,
         Limiter.VGPR: _fits(compute.vgpr_per_simd, kernel.resources.vgpr, compute.vgpr_granule),
