@@ -59,7 +59,7 @@ def pack_arguments(kernel: Kernel, values: Sequence[ArgumentValue], grid: Grid, 
         _put(segment, argument, _to_bytes(kernel, position, argument, value))
     for argument in kernel.arguments:
         if argument.is_hidden:
-            _put(segment, argument, _hidden(argument, grid, block).to_bytes(argument.size, "little"))
+            _put(segment, argument, _hidden(kernel, argument, grid, block).to_bytes(argument.size, "little"))
     return segment
 
 
@@ -90,7 +90,7 @@ def _to_bytes(kernel: Kernel, position: int, argument: Argument, value: Argument
     return (number % limit).to_bytes(argument.size, "little")
 
 
-def _hidden(argument: Argument, grid: Grid, block: Grid) -> int:
+def _hidden(kernel: Kernel, argument: Argument, grid: Grid, block: Grid) -> int:
     kind = argument.kind
     if kind in _HIDDEN_GRID:
         return grid[_HIDDEN_GRID[kind]]
@@ -98,6 +98,8 @@ def _hidden(argument: Argument, grid: Grid, block: Grid) -> int:
         return block[_HIDDEN_BLOCK[kind]]
     if kind == "hidden_grid_dims":
         return _dimensions(grid, block)
+    if kind == "hidden_dynamic_lds_size":
+        return kernel.resources.lds_bytes - kernel.descriptor.get("group_segment_fixed_size", 0)
     # Remainders, global offsets and the service pointers (printf, hostcall, heap, queue) are zero in a plain launch.
     return 0
 
