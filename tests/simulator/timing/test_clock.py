@@ -17,7 +17,7 @@ BF16, FP8 = "v_mfma_f32_32x32x8_bf16", "v_mfma_f32_32x32x16_fp8_fp8"
 def test_full_load_runs_at_the_sustained_clock_of_its_operand_width() -> None:
     device = load_device("mi325x")
     assert matrix_clock_ghz(device, bits=16) == device.compute.matrix_clock_ghz == 1.447
-    assert matrix_clock_ghz(device, bits=8) == device.compute.matrix_clock_8bit_ghz == 1.464
+    assert matrix_clock_ghz(device, bits=8) == device.compute.matrix_clock_8bit_ghz == 1.357
 
 
 @pytest.mark.parametrize("name", device_names())
@@ -36,7 +36,7 @@ def test_the_clock_holds_the_power_of_full_load_up_to_the_peak(name: str) -> Non
 def test_matrix_instructions_are_priced_at_the_clock_of_their_operands() -> None:
     device = load_device("mi300x")
     clk = issue_classes(make_kernel([BF16, FP8]), device).clk(device)
-    assert clk.tolist() == pytest.approx([32 * 2.1 / 1.207, 32 * 2.1 / 1.230])
+    assert clk.tolist() == pytest.approx([32 * 2.1 / 1.207, 32 * 2.1 / 1.14])
 
 
 def time_us(device: Device, opcode: str, *, matrix: int, workgroups: int) -> float:
@@ -56,4 +56,4 @@ def test_a_launch_that_leaves_most_units_idle_runs_at_the_peak_clock() -> None:
     # One workgroup in eight units: 2,000 instructions of 32 cycles on each SIMD.
     assert matrix_us(units // 8) == pytest.approx(2000 * 32 / 2.1e3, rel=0.01)
     # All units: near the sustained clock; issue without a gap is more than the GEMM behind that clock reached.
-    assert 2000 * 32 / 1.23e3 < matrix_us(units * 4) / 4 < 1.2 * 2000 * 32 / 1.23e3
+    assert 2000 * 32 / 1.14e3 < matrix_us(units * 4) / 4 < 1.2 * 2000 * 32 / 1.14e3

@@ -186,5 +186,6 @@ class Combine:
     """How busy resources add up, and what that leaves unexplained."""
 
     p_norm: float = _in("exponent")
+    pipeline_norm: float = _in("exponent")
     store_wait: float = _in("fraction")
     residual: float = _in("factor")

@@ -12,7 +12,7 @@ COMPUTE_UNIT = (Bound.ISSUE, Bound.LATENCY, Bound.LDS, Bound.L1)
 """Terms that add up to the time of the compute units."""
 
 
-def combine_us(terms: Mapping[Bound, float], device: Device) -> float:
+def combine_us(terms: Mapping[Bound, float], device: Device, *, norm: float | None = None) -> float:
     """Time of a launch, in µs; a function of its terms and of the device alone.
 
     The launch cost comes first. Then the compute units, the workgroup launcher and the shared memory system work at the
@@ -21,10 +21,11 @@ def combine_us(terms: Mapping[Bound, float], device: Device) -> float:
     Args:
         terms: µs by resource, as in ``TimePrediction``; all of them.
         device: The constants.
+        norm: Exponent of the norm, where it is not that of an ordinary kernel.
     """
     compute_us = sum(terms[name] for name in COMPUTE_UNIT)
     busy = [compute_us, terms[Bound.WORKGROUP_LAUNCH], *busy_us(terms)]
-    working_us = _p_norm(busy, device.combine.p_norm) + serial_us(terms)
+    working_us = _p_norm(busy, norm or device.combine.p_norm) + serial_us(terms)
     return terms[Bound.LAUNCH] + working_us * device.combine.residual
 
 

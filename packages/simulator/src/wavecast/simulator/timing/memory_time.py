@@ -29,11 +29,11 @@ def memory_terms(traffic: Traffic, device: Device, *, warm: float) -> dict[Bound
     early_bytes = traffic.fabric_write_bytes - traffic.last_write_back_bytes
     return {
         Bound.L2: _l2_us(traffic, device),
-        Bound.MALL: _mixed_us(traffic.fabric_read_bytes, early_bytes, device.mall),
-        Bound.HBM: _mixed_us(traffic.hbm_read_bytes * cold, traffic.hbm_write_bytes * cold, device.hbm),
+        Bound.MALL: mixed_us(traffic.fabric_read_bytes, early_bytes, device.mall),
+        Bound.HBM: mixed_us(traffic.hbm_read_bytes * cold, traffic.hbm_write_bytes * cold, device.hbm),
         Bound.ATOMICS: _atomics_us(traffic, device),
         Bound.FENCES: _fences_us(traffic, device),
-        Bound.WRITE_BACK: _last_write_back_us(traffic, device),
+        Bound.WRITE_BACK: write_back_us(traffic.last_write_back_bytes, device),
     }
 
 
@@ -81,15 +81,15 @@ def _l2_write_us(traffic: Traffic, device: Device) -> float:
     return whole_us + partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us
 
 
-def _last_write_back_us(traffic: Traffic, device: Device) -> float:
-    """All L2s at once. A device whose one L2 is the point of coherence writes nothing back."""
+def write_back_us(dirty_bytes: float, device: Device) -> float:
+    """All L2s write back at once. A device whose one L2 is the point of coherence writes nothing back."""
     each = device.l2.write_back_bytes_per_clk
     if each is None:
         return 0.0
-    return traffic.last_write_back_bytes / (each * device.compute.num_xcd) / device.clk_per_us
+    return dirty_bytes / (each * device.compute.num_xcd) / device.clk_per_us
 
 
-def _mixed_us(read_bytes: float, write_bytes: float, rates: Mall | Hbm) -> float:
+def mixed_us(read_bytes: float, write_bytes: float, rates: Mall | Hbm) -> float:
     """Reads and writes together: by their own rates if one is alone, by the mixed rate if they are equal."""
     total = read_bytes + write_bytes
     if not total:

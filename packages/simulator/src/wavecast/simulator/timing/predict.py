@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
-from wavecast.simulator.devices import Device, Kind
+from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.cause import explain
@@ -16,13 +15,13 @@ from wavecast.simulator.timing.demands import launch_work
 from wavecast.simulator.timing.model import Case, evaluate
 from wavecast.simulator.timing.prediction import Position, Sensitivity, TimePrediction
 from wavecast.simulator.timing.schedule import Schedule, equal_schedule, list_schedule
+from wavecast.simulator.timing.uncertainty import interval, sensitivities
 from wavecast.simulator.traffic import Traffic
 
 # Sampling is reported as a standard error; two of them make the interval.
 _STANDARD_ERRORS = 2.0
 # Workgroups of a sample that differ less than this in executed instructions count as equal.
 _EQUAL_WORK = 0.02
-_NEGLIGIBLE = 1e-4
 
 
 def predict_time(
@@ -36,10 +35,8 @@ def predict_time(
 ) -> TimePrediction:
     """Predict how long a launch takes.
 
-    The interval moves measured and fitted constants one at a time to the ends of their range: they err independently.
-    Derived ones are bounds of what nobody has measured, about which nothing says that they do not all lie at the bad
-    end: they move together. The logarithms of the ratios to the point are added in quadrature, upward and downward
-    apart. A sample of the grid adds two standard errors, and so does the time without a hash of the L2's addresses.
+    The interval is that of ``uncertainty.interval``; a sample of the grid adds two standard errors, and the time
+    without a hash of the L2's addresses extends it.
 
     Args:
         kernel: What ran.
@@ -58,8 +55,21 @@ def predict_time(
     schedule, slots = _schedule(execution, slots)
     case = Case(launch_work(execution, traffic, device), schedule, slots, Position(position), warm)
     point = evaluate(case, device)
-    moved = _sensitivity(case, device, point.total_us)
-    low, high = _interval(point.total_us, [*_independent(moved, device), *_together(moved, case, device)])
+    others = []
+    plain = traffic.with_plain_map
+    if plain is not None:
+        unhashed = replace(case, work=launch_work(execution, plain, device))
+        others.append(Sensitivity("l2.map", evaluate(unhashed, device).total_us, point.total_us))
+    # An error that cannot be told, because there is one cluster only, counts as 100 %.
+    error = _STANDARD_ERRORS * min(1.0, traffic.sampling_error)
+    if error:
+        others.append(Sensitivity("sampling", point.total_us / (1 + error), point.total_us * (1 + error)))
+
+    def time_us(changed: Device) -> float:
+        return evaluate(case, changed).total_us
+
+    moved = sensitivities(time_us, device, point_us=point.total_us, others=others)
+    low, high = interval(time_us, device, moved, point_us=point.total_us)
     return TimePrediction(
         predicted_us=point.total_us,
         low_us=low,
@@ -83,58 +93,3 @@ def _schedule(execution: Execution, slots: int) -> tuple[Schedule, int]:
     if is_sample:
         slots = max(1, round(slots * len(work) / execution.total_workgroups))
     return list_schedule(work, slots=slots), slots
-
-
-def _sensitivity(case: Case, device: Device, point_us: float) -> tuple[Sensitivity, ...]:
-    moved = []
-    for key in device.uncertain:
-        quantity = device.quantities[key]
-        ends = [
-            evaluate(case, device.with_value(key, value)).total_us
-            for value in (quantity.low, quantity.high)
-            if value is not None
-        ]
-        moved.append(Sensitivity(key, *ends))
-    plain = case.traffic.with_plain_map
-    if plain is not None:
-        unhashed = replace(case, work=launch_work(case.work.execution, plain, device))
-        moved.append(Sensitivity("l2.map", evaluate(unhashed, device).total_us, point_us))
-    # An error that cannot be told, because there is one cluster only, counts as 100 %.
-    error = _STANDARD_ERRORS * min(1.0, case.traffic.sampling_error)
-    if error:
-        moved.append(Sensitivity("sampling", point_us / (1 + error), point_us * (1 + error)))
-    relevant = [entry for entry in moved if entry.spread_us > _NEGLIGIBLE * point_us]
-    return tuple(sorted(relevant, key=lambda entry: -entry.spread_us))
-
-
-def _is_derived(entry: Sensitivity, device: Device) -> bool:
-    quantity = device.quantities.get(entry.constant)
-    return quantity is not None and quantity.kind is Kind.DERIVED
-
-
-def _independent(moved: tuple[Sensitivity, ...], device: Device) -> list[tuple[float, float]]:
-    """Ends of the constants that count on their own, and of the sampling error."""
-    return [(entry.low_us, entry.high_us) for entry in moved if not _is_derived(entry, device)]
-
-
-def _together(moved: tuple[Sensitivity, ...], case: Case, device: Device) -> list[tuple[float, float]]:
-    """Ends with every derived constant at the end that makes the launch fastest, and slowest."""
-    fast = slow = device
-    for entry in moved:
-        if not _is_derived(entry, device):
-            continue
-        quantity = device.quantities[entry.constant]
-        low, high = (value if value is not None else quantity.value for value in (quantity.low, quantity.high))
-        rises = entry.low_us <= entry.high_us
-        fast = fast.with_value(entry.constant, low if rises else high)
-        slow = slow.with_value(entry.constant, high if rises else low)
-    return [(evaluate(case, fast).total_us, evaluate(case, slow).total_us)]
-
-
-def _interval(point_us: float, ends: list[tuple[float, float]]) -> tuple[float, float]:
-    down = up = 0.0
-    for pair in ends:
-        ratios = [math.log(end / point_us) for end in pair]
-        down += min(0.0, *ratios) ** 2
-        up += max(0.0, *ratios) ** 2
-    return point_us * math.exp(-math.sqrt(down)), point_us * math.exp(math.sqrt(up))
