@@ -203,13 +203,6 @@ def test_a_form_without_semantics_names_kernel_line_and_architecture(engine: Eng
         assert part in message, message
 
 
-def test_a_function_call_says_what_to_do(engine: Engine) -> None:
-    kernel = build("\ts_getpc_b64 s[4:5]\n\ts_swappc_b64 s[30:31], s[4:5]")
-    with pytest.raises(UnsupportedInstructionError, match="s_swappc_b64") as caught:
-        engine.program(kernel)
-    assert "inlined" in caught.value.hint
-
-
 def test_another_architecture_is_refused(engine: Engine) -> None:
     """gfx1100 has waves of 32 lanes, gfx90a other encodings of 8-bit floats."""
     for arch in ("gfx1100", "gfx90a"):

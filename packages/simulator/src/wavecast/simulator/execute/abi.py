@@ -63,6 +63,25 @@ def pack_arguments(kernel: Kernel, values: Sequence[ArgumentValue], grid: Grid, 
     return segment
 
 
+def put_service(kernel: Kernel, segment: np.ndarray, kind: str, address: int) -> None:
+    """Write the address of a service to the kernel-argument segment.
+
+    Args:
+        kernel: Whose metadata gives offsets.
+        segment: Kernel-argument segment; changed.
+        kind: ``value_kind`` of the argument, ``hidden_hostcall_buffer``.
+        address: Device address.
+
+    Raises:
+        LaunchError: The kernel has no such argument.
+    """
+    for argument in kernel.arguments:
+        if argument.kind == kind:
+            _put(segment, argument, address.to_bytes(argument.size, "little"))
+            return
+    raise LaunchError(f"kernel {kernel.name} calls the host, and its metadata has no {kind}")
+
+
 def _put(segment: np.ndarray, argument: Argument, data: bytes) -> None:
     segment[argument.offset : argument.offset + argument.size] = np.frombuffer(data, dtype=np.uint8)
 

@@ -14,7 +14,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from wavecast.simulator.compiled import compiled
-from wavecast.simulator.execute.layout import Context, Row, RowKind
+from wavecast.simulator.execute.layout import CODE_BASE, CODE_STEP, Context, Fault, Row, RowKind
 from wavecast.simulator.program.instruction import EXEC, SCC, VCC
 
 
@@ -25,6 +25,7 @@ class Outcome(IntEnum):
     FULL = 1  # the trace ring or the recording
     FAULT = 2
     BUDGET = 3
+    MESSAGE = 4  # a wave calls the host
 
 
 class Progress(IntEnum):
@@ -71,10 +72,14 @@ _CALL, _MEMORY, _SKIP, _BRANCH = (int(k) for k in (RowKind.CALL, RowKind.MEMORY,
 _SCC0, _SCC1, _VCCZ, _VCCNZ = (
     int(k) for k in (RowKind.BRANCH_SCC0, RowKind.BRANCH_SCC1, RowKind.BRANCH_VCCZ, RowKind.BRANCH_VCCNZ)
 )
-_EXECZ, _BARRIER, _END = (int(k) for k in (RowKind.BRANCH_EXECZ, RowKind.BARRIER, RowKind.END))
+_EXECZ, _BARRIER, _END, _JUMP, _MESSAGE_ROW = (
+    int(k) for k in (RowKind.BRANCH_EXECZ, RowKind.BARRIER, RowKind.END, RowKind.JUMP, RowKind.MESSAGE)
+)
+_CODE_BASE, _CODE_STEP, _CODE_FAULT = CODE_BASE, CODE_STEP, int(Fault.CODE_ADDRESS)
 _C_FAULT, _C_COUNT, _C_CAPACITY = int(Context.FAULT), int(Context.TRACE_COUNT), int(Context.TRACE_CAPACITY)
-_C_WORKGROUP, _C_WAVE, _C_SCRATCH, _C_CLOCK = (
-    int(c) for c in (Context.WORKGROUP, Context.WAVE, Context.SCRATCH, Context.CLOCK)
+_C_WORKGROUP, _C_WAVE, _C_SCRATCH, _C_CLOCK, _C_JUMP, _C_FAULT_ADDRESS = (
+    int(c)
+    for c in (Context.WORKGROUP, Context.WAVE, Context.SCRATCH, Context.CLOCK, Context.JUMP, Context.FAULT_ADDRESS)
 )
 _P_POSITION, _P_STARTED, _P_WAVE, _P_INSTRUCTION, _P_RUNS = (
     int(p) for p in (Progress.POSITION, Progress.STARTED, Progress.WAVE, Progress.INSTRUCTION, Progress.RUNS)
@@ -83,7 +88,9 @@ _PC, _STATUS, _EXECUTED, _TURN, _RUN = (
     int(s) for s in (WaveState.PC, WaveState.STATUS, WaveState.EXECUTED, WaveState.TURN, WaveState.RUN)
 )
 _EXEC, _VCC, _SCC = EXEC, VCC, SCC
-_DONE, _FULL, _FAULTED, _OVER = (int(o) for o in (Outcome.DONE, Outcome.FULL, Outcome.FAULT, Outcome.BUDGET))
+_DONE, _FULL, _FAULTED, _OVER, _MESSAGE = (
+    int(o) for o in (Outcome.DONE, Outcome.FULL, Outcome.FAULT, Outcome.BUDGET, Outcome.MESSAGE)
+)
 _L_GRID, _L_REGISTER, _L_SCRATCH_BYTES, _L_SCRATCH, _L_BUDGET, _L_BLOCK, _L_AXES = (
     int(slot)
     for slot in (
@@ -263,6 +270,38 @@ def _run_wave(  # type: ignore[no-untyped-def]
             if is_recorded:
                 _record(runs, progress, wave, origin, pc + 1)
             break
+        elif kind == _JUMP:
+            _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, rows + pc * stride)
+            target = (context[_C_JUMP] - _CODE_BASE) // _CODE_STEP
+            if target < 0 or target >= table.shape[0]:
+                context[_C_FAULT] = _CODE_FAULT
+                context[_C_FAULT_ADDRESS] = context[_C_JUMP]
+                progress[_P_INSTRUCTION] = pc
+                return _FAULTED
+            used += pc + 1 - begin
+            transfers[pc + 1] -= 1
+            if is_recorded:
+                _record(runs, progress, wave, origin, pc + 1)
+            pc = target
+            transfers[pc] += 1
+            begin = pc
+            origin = pc
+            if turn + used > _SLICE:
+                break
+            if is_recorded and progress[_P_RUNS] >= runs.shape[0] - 1:
+                waves[wave, _EXECUTED] += used
+                waves[wave, _TURN] = turn + used
+                waves[wave, _PC] = pc
+                waves[wave, _RUN] = pc
+                return _FULL
+        elif kind == _MESSAGE_ROW:
+            pc += 1
+            used += pc - begin
+            waves[wave, _EXECUTED] += used
+            waves[wave, _TURN] = turn + used
+            waves[wave, _PC] = pc
+            waves[wave, _RUN] = origin
+            return _MESSAGE
         elif _is_taken(kind, registers):
             used += pc + 1 - begin
             transfers[pc + 1] -= 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -15,11 +16,13 @@ from wavecast.simulator.execute.abi import (
     dispatch_packet,
     initial_scalars,
     pack_arguments,
+    put_service,
 )
 from wavecast.simulator.execute.driver import LaunchSlot, Outcome, Progress, WaveState
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.helper_library import HelperLibrary
-from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context, Fault
+from wavecast.simulator.execute.hostcall import Hostcalls
+from wavecast.simulator.execute.layout import CONSTANT_BASE, LANES, SCALAR_SLOTS, Context, Fault
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.runs import RUN, joined_runs
 from wavecast.simulator.execute.trace import Observer, record_ring
@@ -183,16 +186,20 @@ class _Launch:
         self.recorded[(np.arange(chosen) * 2 + 1) * len(self.workgroups) // max(1, 2 * chosen)] = True
         self.run_ring = np.zeros(_RING_RUNS, dtype=RUN)
         self.runs: list[np.ndarray] = []
+        self.hostcalls: Hostcalls | None = None
 
     def _map_arguments(self) -> None:
         """Give the argument segment and the dispatch packet device addresses, and fill in all that depends on them."""
         kernel, size = self.program.kernel, self.arguments.nbytes
         packet = self.segment.nbytes - PACKET_BYTES
+        if self.program.calls_host:
+            self.hostcalls = Hostcalls(self.memory, kernel.name)
+            put_service(kernel, self.arguments, "hidden_hostcall_buffer", self.hostcalls.address)
         self.segment[:size] = self.arguments
         address = self.memory.map(self.segment.ctypes.data, self.segment.nbytes, f"{kernel.name} arguments")
         self.segment[packet:] = dispatch_packet(kernel, self.grid, self.block, address)
         self.template, slots = initial_scalars(kernel, self.arguments, address, address + packet)
-        self.buffers = self.memory.table()
+        self.buffers = self._reachable()
         self.context = self._context()
         self.launch[LaunchSlot.GRID : LaunchSlot.GRID + 3] = self.grid
         self.launch[LaunchSlot.WORKGROUP_REGISTER : LaunchSlot.WORKGROUP_REGISTER + 3] = slots
@@ -201,6 +208,14 @@ class _Launch:
         self.launch[LaunchSlot.BUDGET] = self.budget
         self.launch[LaunchSlot.BLOCK : LaunchSlot.BLOCK + 3] = self.block
         self.launch[LaunchSlot.ITEM_AXES] = kernel.descriptor.get("system_vgpr_workitem_id", 0)
+
+    def _reachable(self) -> np.ndarray:
+        """The table of all that the kernel may touch; its constants come last, since their address is the highest."""
+        constants = self.program.constants
+        if not constants.size:
+            return self.memory.table()
+        row = (CONSTANT_BASE, CONSTANT_BASE + constants.nbytes, constants.ctypes.data - CONSTANT_BASE)
+        return np.concatenate([self.memory.table(), np.array([row], dtype=np.int64)])
 
     def _context(self) -> np.ndarray:
         resources = self.program.kernel.resources
@@ -241,13 +256,33 @@ class _Launch:
                     observer.consume(self.ring[:count])
                 self.context[Context.TRACE_COUNT] = 0
                 if outcome == Outcome.DONE:
+                    if self.hostcalls is not None:
+                        sys.stderr.write("".join(self.hostcalls.errors))
                     return
+                if outcome == Outcome.MESSAGE:
+                    self._serve()
                 if outcome == Outcome.FAULT:
                     raise self._fault()
                 if outcome == Outcome.BUDGET:
                     raise self._over_budget()
         finally:
             self.memory.unmap(self.segment.ctypes.data, self.segment.nbytes)
+            if self.hostcalls is not None:
+                self.hostcalls.unmap()
+
+    def _serve(self) -> None:
+        """Answer the waves that call the host."""
+        if self.hostcalls is not None:
+            try:
+                self.hostcalls.serve()
+            except ExecutionError as error:
+                raise ExecutionError(f"kernel {self.program.kernel.name}: {error}", hint=error.hint) from None
+
+    def _trap(self) -> ExecutionError:
+        """What a failed assertion says; its text went to the kernel's standard error just before."""
+        text = "; ".join(line.strip() for line in (self.hostcalls.errors if self.hostcalls else ()))
+        said = f"the kernel trapped: {text}" if text else "the kernel trapped"
+        return ExecutionError(f"{self._where()}: {said}", hint="a device-side assertion failed")
 
     def _where(self) -> str:
         kernel = self.program.kernel
@@ -261,7 +296,12 @@ class _Launch:
 
     def _fault(self) -> ExecutionError:
         if self.context[Context.FAULT] == Fault.TRAP:
-            return ExecutionError(f"{self._where()}: the kernel trapped", hint="a device-side assertion failed")
+            return self._trap()
+        if self.context[Context.FAULT] == Fault.CODE_ADDRESS:
+            return ExecutionError(
+                f"{self._where()}: jumps to {int(self.context[Context.FAULT_ADDRESS]):#x}, where no instruction is",
+                hint="a function pointer or a return address was overwritten",
+            )
         if self.context[Context.FAULT] == Fault.DESCRIPTOR:
             return ExecutionError(
                 f"{self._where()}: the buffer descriptor swizzles, adds the thread id, or has no stride although there "

@@ -18,6 +18,10 @@ ROW_BYTES = LANES * 4
 # Flat addresses of the 4 GiB windows onto LDS and scratch: where Linux puts them on these GPUs, far above any buffer.
 SHARED_BASE = 1 << 48
 PRIVATE_BASE = 2 << 48
+# Where a kernel's named constants lie, and the address of its first instruction; each instruction takes 4 bytes.
+CONSTANT_BASE = 3 << 48
+CODE_BASE = 4 << 48
+CODE_STEP = 4
 
 
 class Context(IntEnum):
@@ -40,6 +44,7 @@ class Context(IntEnum):
     WAVE = 14
     CLOCK = 15  # instructions executed so far by the wave: what s_memtime reads
     LDS_STRAY = 16  # LDS accesses beyond the allocation (reads give 0, writes are dropped, as on the hardware)
+    JUMP = 17  # address that an instruction jumps to
     SIZE = 24
 
 
@@ -51,6 +56,7 @@ class Fault(IntEnum):
     TRAP = 2
     STRAY_SCRATCH = 3  # FAULT_ADDRESS is the byte offset in the lane's scratch
     DESCRIPTOR = 4  # a buffer descriptor of a kind that is not modelled
+    CODE_ADDRESS = 5  # a jump to FAULT_ADDRESS, where no instruction is
 
 
 class Row(IntEnum):
@@ -88,3 +94,5 @@ class RowKind(IntEnum):
     BRANCH_EXECNZ = 9
     BARRIER = 10
     END = 11
+    JUMP = 12  # call, then go to the instruction at the address in Context.JUMP
+    MESSAGE = 13  # leave, so that the host can look at what the wave left for it

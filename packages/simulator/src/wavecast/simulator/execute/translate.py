@@ -10,6 +10,7 @@ from wavecast.simulator.errors import AssemblyError, UnknownDeviceError, Unsuppo
 from wavecast.simulator.execute.form import Bound, bind
 from wavecast.simulator.execute.helper_library import HelperLibrary, emit_module
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
+from wavecast.simulator.execute.link import link
 from wavecast.simulator.execute.register_index import resolved_instructions
 from wavecast.simulator.execute.registry import Operation, operation
 from wavecast.simulator.program.instruction import Instruction, Register, RegisterFile
@@ -50,7 +51,6 @@ _TIMING_ONLY = frozenset(
 )
 
 
-_CALLS = frozenset({"s_swappc_b64", "s_call_b64", "s_setpc_b64", "s_getpc_b64"})
 # What fills the space behind the end of a kernel.
 _PADDING = frozenset({"s_code_end", "s_nop"})
 
@@ -63,11 +63,15 @@ class Program:
         kernel: What was translated.
         table: int64 (instructions, Row.SIZE).
         vector_rows: Rows of vector registers a wave needs.
+        constants: uint8, what lies at ``CONSTANT_BASE``.
+        calls_host: Whether waves call the host, to print.
     """
 
     kernel: Kernel
     table: np.ndarray
     vector_rows: int
+    constants: np.ndarray
+    calls_host: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,8 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
     rows = VectorRows.of(kernel)
     table = np.zeros((len(kernel.instructions), Row.SIZE), dtype=np.int64)
     bounds: dict[int, Bound] = {}
-    for instruction in resolved_instructions(kernel, rows.ordinary):
+    image = link(kernel)
+    for instruction in image.linked(resolved_instructions(kernel, rows.ordinary)):
         kind = _driver_kind(instruction)
         table[instruction.index, Row.ARGUMENTS + Argument.INSTRUCTION] = instruction.index
         if kind is not None:
@@ -141,7 +146,8 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
     for index, bound in bounds.items():
         table[index, Row.HELPER] = addresses[bound.form]
         table[index, Row.ARGUMENTS : Row.ARGUMENTS + len(bound.arguments)] = bound.arguments
-    return Program(kernel, table, rows.total)
+    calls_host = bool((table[:, Row.KIND] == RowKind.MESSAGE).any())
+    return Program(kernel, table, rows.total, image.constants, calls_host)
 
 
 def unsupported(kernel: Kernel) -> list[str]:
@@ -158,7 +164,7 @@ def unsupported_forms(kernel: Kernel) -> list[str]:
     problems = unsupported(kernel)
     seen = set()
     rows = VectorRows.of(kernel)
-    for instruction in resolved_instructions(kernel, rows.ordinary):
+    for instruction in link(kernel).linked(resolved_instructions(kernel, rows.ordinary)):
         entry = operation(instruction.opcode)
         if _driver_kind(instruction) is not None or entry is None:
             continue
@@ -178,12 +184,9 @@ def _named(instruction: Instruction) -> str:
 
 
 def _refusal(kernel: Kernel, problems: list[str]) -> UnsupportedInstructionError:
-    calls = any(instruction.opcode in _CALLS for instruction in kernel.instructions)
     return UnsupportedInstructionError(
         f"kernel {kernel.name} ({kernel.arch}) has instructions that cannot be executed here: {'; '.join(problems)}",
-        hint="functions must be inlined: a call goes to an address that only the linker knows (clang: always_inline)"
-        if calls
-        else "instruction facts are still available; executing it needs an entry for the opcode in execute/ops",
+        hint="instruction facts are still available; executing it needs an entry for the opcode in execute/ops",
     )
 
 
@@ -195,9 +198,11 @@ def _check_end(kernel: Kernel) -> None:
     """
     if not kernel.instructions:
         raise AssemblyError(f"kernel {kernel.name}: the text has no instruction between its label and its end")
-    last = next((i for i in reversed(kernel.instructions) if i.opcode not in _PADDING), kernel.instructions[-1])
-    branches_out = any(i.target is not None and i.target > last.index for i in kernel.instructions)
-    if last.opcode not in ("s_endpgm", "s_branch") or branches_out:
+    # Functions follow the kernel; they end with a jump to where they were called from.
+    own = kernel.instructions[: min(kernel.functions.values(), default=len(kernel.instructions))]
+    last = next((i for i in reversed(own) if i.opcode not in _PADDING), own[-1])
+    branches_out = any(i.target is not None and i.target > last.index for i in own)
+    if last.opcode not in ("s_endpgm", "s_branch", "s_setpc_b64") or branches_out:
         raise AssemblyError(
             f"kernel {kernel.name}: it runs past its last instruction, {last.text!r}",
             hint="a kernel ends with s_endpgm; is the text complete?",
@@ -218,4 +223,6 @@ def _driver_kind(instruction: Instruction) -> RowKind | None:
         return RowKind.BARRIER
     if opcode == "s_endpgm":
         return RowKind.END
+    if opcode == "s_sendmsg" and "sendmsg(MSG_INTERRUPT)" in instruction.text:
+        return RowKind.MESSAGE
     return RowKind.SKIP if opcode in _TIMING_ONLY else None

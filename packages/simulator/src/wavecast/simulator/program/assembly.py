@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wavecast.simulator.errors import AssemblyError
+from wavecast.simulator.program.constants import linked_symbol, parse_constant
 from wavecast.simulator.program.instruction import Instruction, Label, ModifierValue, Operand, SourceLine
 from wavecast.simulator.program.kernel import Argument, Kernel, Resources
 from wavecast.simulator.program.operand import parse_modifier, parse_operand, split_operands, split_words
@@ -18,6 +19,7 @@ _LOCATION = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)")
 _LABEL = re.compile(r"([.$A-Za-z_][\w.$@]*):$")
 _FRAME = re.compile(r"([^\s@\[\]]+):(\d+):(\d+)")
 _COUNTER = re.compile(r";\s*(NumVgprs|NumAgprs|TotalNumSgprs|ScratchSize):\s*(\d+)")
+_TYPE = re.compile(r"^\s*\.type\s+([^\s,]+),\s*@(\w+)", re.MULTILINE)
 _ENCODINGS = ("_e64_dpp", "_dpp", "_sdwa", "_e32", "_e64")
 _CONDITIONAL = "s_cbranch_"
 _WORKGROUP_BOUND, _LEAST_BOUND = "max_flat_workgroup_size", 64
@@ -46,6 +48,7 @@ def parse_assembly(text: str, *, name: str | None = None, lds_bytes: int = 0) ->
 
     body = _Body(name)
     body.read(text)
+    constants = {symbol: parse_constant(text, symbol) for symbol in body.data}
     descriptor = _read_descriptor(text, name)
     metadata = _read_metadata(text, name)
     return Kernel(
@@ -58,6 +61,8 @@ def parse_assembly(text: str, *, name: str | None = None, lds_bytes: int = 0) ->
         kernarg_bytes=metadata.values.get("kernarg_segment_size", 0),
         workgroup_size=metadata.values.get(_WORKGROUP_BOUND, _LEAST_BOUND),
         resources=_resources(body.counters, descriptor, metadata.values, lds_bytes),
+        functions=body.functions,
+        constants=constants,
     )
 
 
@@ -111,26 +116,48 @@ class _Draft:
 
 @dataclass(slots=True)
 class _Body:
-    """The instructions of one function of the text."""
+    """The instructions of a kernel and, behind them, of the functions that it calls."""
 
     name: str
     instructions: list[Instruction] = field(default_factory=list)
     blocks: list[int] = field(default_factory=list)
     counters: dict[str, int] = field(default_factory=dict)
+    functions: dict[str, int] = field(default_factory=dict)
+    data: list[str] = field(default_factory=list)
 
     def read(self, text: str) -> None:
         drafts: list[_Draft] = []
         labels: dict[str, int] = {}
+        lines = text.splitlines()
+        self._read_function(self.name, lines, drafts, labels)
+        types: dict[str, str] | None = None
+        checked = 0
+        while checked < len(drafts):
+            symbol = linked_symbol(drafts[checked].operands)
+            checked += 1
+            if symbol is None or symbol in self.functions or symbol in self.data:
+                continue
+            if types is None:
+                types = dict(_TYPE.findall(text))
+            if types.get(symbol) == "object":
+                self.data.append(symbol)
+            elif types.get(symbol) == "function":
+                self.functions[symbol] = len(drafts)
+                self._read_function(symbol, lines, drafts, labels)
+        self._link(drafts, labels)
+
+    def _read_function(self, name: str, lines: list[str], drafts: list[_Draft], labels: dict[str, int]) -> None:
+        """Append the instructions of one function of the text."""
         files: dict[int, str] = {}
         source: SourceLine | None = None
         inside = False
-        for number, raw in enumerate(text.splitlines(), start=1):
+        for number, raw in enumerate(lines, start=1):
             code, _, comment = raw.partition(";")
             line = code.strip()
             if not inside:
                 if line.startswith(".file"):
                     _read_file(line, files)
-                elif line == f"{self.name}:":
+                elif line == f"{name}:":
                     inside = True
                 elif drafts and (match := _COUNTER.match(raw.strip())):
                     self.counters.setdefault(match[1], int(match[2]))
@@ -150,11 +177,10 @@ class _Body:
                 labels[match[1]] = len(drafts)
             else:
                 drafts.append(_parse_line(line, number, source))
-        self._link(drafts, labels)
 
     def _link(self, drafts: list[_Draft], labels: Mapping[str, int]) -> None:
         targets: dict[int, int] = {}
-        leaders = {0}
+        leaders = {0, *self.functions.values()}
         for index, draft in enumerate(drafts):
             branches = draft.opcode == "s_branch" or draft.opcode.startswith(_CONDITIONAL)
             if branches:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from wavecast.simulator.program.instruction import Instruction
 
@@ -70,6 +70,8 @@ class Kernel:
         kernarg_bytes: Size of that segment.
         workgroup_size: Work-items a workgroup, at most (``.max_flat_workgroup_size``).
         resources: Registers, LDS, scratch.
+        functions: First instruction index of each function that the kernel calls; their instructions follow its own.
+        constants: Bytes of each constant that the code refers to by name.
     """
 
     name: str
@@ -81,3 +83,5 @@ class Kernel:
     kernarg_bytes: int
     workgroup_size: int
     resources: Resources
+    functions: Mapping[str, int] = field(default_factory=dict)
+    constants: Mapping[str, bytes] = field(default_factory=dict)

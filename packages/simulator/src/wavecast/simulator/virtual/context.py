@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
 
 import triton
 
 from wavecast.simulator.compile.toolchain import pinned_toolchain
 from wavecast.simulator.compile.triton import AMD_ARCHITECTURES
 from wavecast.simulator.errors import UnknownDeviceError
+from wavecast.simulator.virtual.clock import predicted_benchmarks
 from wavecast.simulator.virtual.device import Simulate, VirtualDevice, Workgroups
 from wavecast.simulator.virtual.driver import VirtualDriver
+
+if TYPE_CHECKING:
+    from wavecast.simulator.devices import Device
+
+DEVICE_VARIABLE = "WAVECAST_DEVICE"
+# Holds what ``driver_from_environment`` entered: a context that nobody holds would end at once.
+_REST_OF_THE_PROCESS = ExitStack()
 
 
 @contextmanager
@@ -20,7 +30,8 @@ def virtual_device(
 ) -> Iterator[VirtualDevice]:
     """Activate a device that needs no GPU: inside the context ``kernel[grid](…)`` on CPU tensors is simulated.
 
-    Contexts may be nested. The driver that was active before, if any, is active again afterwards, whatever happens.
+    Autotuning and ``triton.testing.do_bench`` get predicted times. Contexts may be nested. The driver that was active
+    before, if any, is active again afterwards, whatever happens.
 
     Args:
         name: Device name, ``mi300x``.
@@ -30,18 +41,11 @@ def virtual_device(
     Raises:
         UnknownDeviceError: No specification has this name, or it is not of an architecture that can be executed.
     """
-    from wavecast.simulator.devices import load_device
-
-    spec = load_device(name)
-    if spec.arch not in AMD_ARCHITECTURES:
-        raise UnknownDeviceError(
-            f"{name} is {spec.arch}, which cannot be executed", hint=f"executable are {', '.join(AMD_ARCHITECTURES)}"
-        )
-    device = VirtualDevice(spec, workgroups=workgroups, simulate=simulate)
+    device = VirtualDevice(_executable(name), workgroups=workgroups, simulate=simulate)
     config = triton.runtime.driver
     # Not ``config.active``: asking for it would make Triton look for a GPU, and fail where there is none.
     before = config._active
-    with pinned_toolchain():
+    with pinned_toolchain(), predicted_benchmarks():
         config.set_active(VirtualDriver(device))
         try:
             yield device
@@ -49,7 +53,33 @@ def virtual_device(
             config.set_active(before)
 
 
+def _executable(name: str) -> Device:
+    from wavecast.simulator.devices import load_device
+
+    spec = load_device(name)
+    if spec.arch not in AMD_ARCHITECTURES:
+        raise UnknownDeviceError(
+            f"{name} is {spec.arch}, which cannot be executed", hint=f"executable are {', '.join(AMD_ARCHITECTURES)}"
+        )
+    return spec
+
+
+def driver_from_environment() -> VirtualDriver:
+    """The driver of the device that ``WAVECAST_DEVICE`` names, for the rest of the process.
+
+    Triton asks for it through ``wavecast.simulator.triton_backend``.
+
+    Raises:
+        UnknownDeviceError: As for ``virtual_device``.
+    """
+    device = VirtualDevice(_executable(os.environ[DEVICE_VARIABLE]))
+    _REST_OF_THE_PROCESS.enter_context(pinned_toolchain())
+    _REST_OF_THE_PROCESS.enter_context(predicted_benchmarks())
+    return VirtualDriver(device)
+
+
 def active_virtual_device() -> VirtualDevice | None:
-    """The virtual device whose context is innermost, or None outside of any."""
-    driver = triton.runtime.driver._active
+    """The virtual device whose context is innermost, else the one that ``WAVECAST_DEVICE`` names, else None."""
+    config = triton.runtime.driver
+    driver = config.active if config._active is None and os.environ.get(DEVICE_VARIABLE) else config._active
     return driver.device if isinstance(driver, VirtualDriver) else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -61,7 +62,10 @@ class VirtualDevice:
 
     Attributes:
         memory: Address space into which the launches' tensors are mapped.
-        launches: What was launched, oldest first.
+        launches: What was launched, oldest first, without what ``benchmark`` ran.
+        clock_us: Predicted time of all launches in one stream so far, benchmarks included.
+        tensor_device: Where the program sees the tensors: ``cpu``, or the name that a program's tensor library gives
+            to memory of the host that stands for the device's.
     """
 
     def __init__(self, spec: Device, *, workgroups: Workgroups = "all", simulate: Simulate | None = None) -> None:
@@ -71,7 +75,10 @@ class VirtualDevice:
         self.workgroups = workgroups
         self.memory = AddressSpace()
         self.launches: list[Launch] = []
+        self.clock_us = 0.0
+        self.tensor_device = "cpu"
         self._binder = Binder(self.memory)
+        self._given_simulate = simulate
         self._simulate = simulate
 
     @property
@@ -118,7 +125,28 @@ class VirtualDevice:
         names = tuple(argument.name for argument in arguments)
         record = Launch(code.name, code, shape, code.num_warps, names, result)
         self.launches.append(record)
+        self.clock_us += float(getattr(getattr(result, "time", None), "predicted_us", 0.0))
         return record
+
+    def clear_caches(self) -> None:
+        """Forget what earlier launches left in the memory-side cache."""
+        self._simulate = self._given_simulate
+
+    @contextmanager
+    def benchmark(self, workgroups: Workgroups | None = None) -> Iterator[list[Launch]]:
+        """Collect the launches of a block in a list of their own; they start from cold caches, and leave cold ones.
+
+        Args:
+            workgroups: What to execute of each grid; None for what the device does otherwise.
+        """
+        before = self.launches, self.workgroups
+        self.launches, self.workgroups = [], workgroups or self.workgroups
+        self.clear_caches()
+        try:
+            yield self.launches
+        finally:
+            self.launches, self.workgroups = before
+            self.clear_caches()
 
     def _simulator(self) -> Simulate:
         if self._simulate is None:

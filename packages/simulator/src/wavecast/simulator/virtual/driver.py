@@ -16,6 +16,7 @@ from wavecast.simulator.compile.code_object import CodeObject
 from wavecast.simulator.compile.triton import AMD_ARCHITECTURES, WAVE_SIZE, code_object_of
 from wavecast.simulator.errors import CompileError, LaunchError
 from wavecast.simulator.virtual.arguments import LaunchArgument, flatten_arguments
+from wavecast.simulator.virtual.clock import VirtualEvent, predicted_time_ms, summarized
 from wavecast.simulator.virtual.device import VirtualDevice
 
 # Triton keeps compiled kernels by device index. One index an architecture keeps code objects of two architectures
@@ -87,25 +88,45 @@ class VirtualDriver(DriverBase):
         return 9, int(self.device.arch[-2])
 
     def get_active_torch_device(self) -> Any:
-        """Where tensors of a launch must lie: the CPU (a ``torch.device`` if the program uses torch)."""
-        torch = sys.modules.get("torch")
-        return torch.device("cpu") if torch is not None else "cpu"
+        """Where tensors of a launch must lie (a ``torch.device`` if the program uses torch)."""
+        torch, place = sys.modules.get("torch"), self.device.tensor_device
+        return torch.device(place) if torch is not None else place
 
     def get_device_interface(self) -> VirtualInterface:
         """What stands where ``torch.cuda`` would."""
         return VirtualInterface(self)
 
     def get_benchmarker(self) -> Callable[..., Any]:
-        """Wall-clock benchmarking, which has no meaning here."""
-        return _refuse_benchmark
+        """What autotuning compares configurations with: predicted time, of a sample of the workgroups.
 
-    def get_empty_cache_for_benchmark(self) -> Any:
-        """Refused, see ``get_benchmarker``."""
-        return _refuse_benchmark()
+        The kernel runs once more with the configuration that was chosen, on the whole grid.
+        """
+        return self._benchmark_sample
+
+    def _benchmark_sample(self, kernel_call: Callable[[], Any], *, quantiles: Sequence[float], **_: Any) -> Any:
+        return summarized(predicted_time_ms(self.device, kernel_call, workgroups="sample"), quantiles, "mean")
+
+    def benchmark(
+        self, run: Callable[[], Any], gradients: Any, quantiles: Sequence[float] | None, return_mode: str
+    ) -> Any:
+        """What ``triton.testing.do_bench`` returns here: the predicted time of one run, in milliseconds.
+
+        Args:
+            run: What to time; its results are complete.
+            gradients: Tensors whose gradient is dropped before, or None.
+            quantiles: How many values to return, or None.
+            return_mode: ``all`` for a list.
+        """
+        for tensor in gradients or ():
+            tensor.grad = None
+        return summarized(predicted_time_ms(self.device, run), quantiles, return_mode)
+
+    def get_empty_cache_for_benchmark(self) -> None:
+        """Nothing: ``clear_cache`` needs no buffer here."""
 
     def clear_cache(self, cache: Any) -> None:
-        """Refused, see ``get_benchmarker``."""
-        _refuse_benchmark()
+        """Let the next launch begin with cold caches."""
+        self.device.clear_caches()
 
 
 class VirtualUtils:
@@ -206,16 +227,9 @@ class VirtualInterface:
     def synchronize(self, device: Any = None) -> None:
         """Nothing to wait for: a virtual launch has ended when it returns."""
 
-    def Event(self, *_: Any, **__: Any) -> Any:  # noqa: N802
-        """Refused: events measure wall-clock time."""
-        return _refuse_benchmark()
-
-
-def _refuse_benchmark(*_: Any, **__: Any) -> Any:
-    raise LaunchError(
-        "a virtual device cannot be benchmarked by the clock: its launches take the simulator's time, not the GPU's",
-        hint="give an autotuned kernel one configuration; predicted times are in VirtualDevice.launches[i].result.time",
-    )
+    def Event(self, *_: Any, **__: Any) -> VirtualEvent:  # noqa: N802
+        """An event in predicted time."""
+        return VirtualEvent(self._driver.device)
 
 
 def _count(code: CodeObject, name: str) -> int:

@@ -8,7 +8,7 @@ from llvmlite import ir
 
 from wavecast.simulator.execute.builder import I32, I64
 from wavecast.simulator.execute.emitter import Emitter
-from wavecast.simulator.execute.layout import Context, Fault, RowKind
+from wavecast.simulator.execute.layout import CODE_BASE, CODE_STEP, Argument, Context, Fault, RowKind
 from wavecast.simulator.execute.ops.scalar_alu import logic, nonzero
 from wavecast.simulator.execute.registry import raw, scalar
 from wavecast.simulator.program.instruction import EXEC, MODE
@@ -106,6 +106,24 @@ def _(e: Emitter) -> None:
             f"MODE field {e.form.operands[0].kind} set from a register: only FP16_OVFL (bit 23) may change at run time"
         )
     _set_mode(e, first, size, e.read_scalar(1, "b32"))
+
+
+@scalar("s_getpc_b64", "b64", "")
+def _(e: Emitter) -> ir.Value:
+    """Zero: code adds to it the distance to a symbol, which ``translate`` gives as the symbol's address."""
+    return I64(0)
+
+
+@raw("s_setpc_b64", "b64", kind=RowKind.JUMP)
+def _(e: Emitter) -> None:
+    e.context_store(Context.JUMP, e.read_scalar(0, "b64"))
+
+
+@raw("s_swappc_b64", "b64 b64", kind=RowKind.JUMP)
+def _(e: Emitter) -> None:
+    e.context_store(Context.JUMP, e.read_scalar(1, "b64"))
+    behind = e.b.add(e.argument(Argument.INSTRUCTION), I64(1))
+    e.write_scalar(0, e.b.add(e.b.mul(behind, I64(CODE_STEP)), I64(CODE_BASE)))
 
 
 @raw("s_trap", "b32", kind=RowKind.MEMORY)
