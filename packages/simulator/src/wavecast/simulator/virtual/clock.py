@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from wavecast.simulator.errors import LaunchError
@@ -106,7 +105,7 @@ def predicted_benchmarks() -> Iterator[None]:
 
 
 @contextmanager
-def _body_of(function: FunctionType, replacement: FunctionType) -> Iterator[None]:
+def _body_of(function: Any, replacement: Any) -> Iterator[None]:
     before = function.__code__, function.__defaults__
     function.__code__, function.__defaults__ = replacement.__code__, replacement.__defaults__
     try:
