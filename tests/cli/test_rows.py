@@ -9,9 +9,11 @@ import pytest
 
 from wavecast.cli.rows import (
     Document,
+    Effect,
     KernelRow,
     Row,
     RowError,
+    RowSensitivity,
     document_from_json,
     document_to_json,
     error_percent,
@@ -49,13 +51,38 @@ def test_keys_and_their_order_are_the_contract() -> None:
 
 def test_every_key_is_documented(root: Path) -> None:
     page = (root / "docs/reference/rows.md").read_text()
-    missing = [item.name for schema in (Row, KernelRow) for item in fields(schema) if f"| `{item.name}` |" not in page]
+    schemas = (Row, KernelRow, RowSensitivity, Effect)
+    missing = [item.name for schema in schemas for item in fields(schema) if f"| `{item.name}` |" not in page]
     assert not missing
 
 
 def test_document_survives_json() -> None:
     document = Document(schema="wavecast.predict/1", rows=(a_row(), a_row(variant="separate-kernels")))
     assert document_from_json(json.loads(json.dumps(document_to_json(document)))) == document
+
+
+def an_effect(**changes: Any) -> Effect:
+    effect = Effect("hbm.read_tb_s", 3.96, 3.66, 4.42, "TB/s", 13.0, 11.0, "measured", "mt4g")
+    return replace(effect, **changes)
+
+
+def test_sensitivity_is_a_part_of_its_own(root: Path) -> None:
+    sampling = an_effect(constant="sampling", value=None, low=None, high=None, unit=None, kind="sampling")
+    entry = RowSensitivity.of(a_row(), (an_effect(), sampling))
+    document = Document(schema="wavecast.predict/1", rows=(a_row(),), sensitivity=(entry,))
+    data = json.loads(json.dumps(document_to_json(document)))
+    assert list(data) == ["schema", "rows", "sensitivity"]
+    assert list(data["rows"][0]) == KEYS
+    assert document_from_json(data) == document
+    for wrong, message in (
+        ({**data, "sensitivity": []}, "not one entry for each row"),
+        ({**data, "sensitivity": {}}, "rows and sensitivity must be lists"),
+        ({**data, "timing": []}, "perhaps"),
+    ):
+        with pytest.raises(RowError, match=message):
+            document_from_json(wrong)
+    with pytest.raises(RowError, match="low_us is None"):
+        an_effect(low_us=None)
 
 
 def test_unknown_is_null() -> None:

@@ -108,6 +108,7 @@ def test_operations_of_the_grid_are_those_of_the_workgroups_that_ran_scaled(
     found = executed_operations(execution)
     scale = execution.total_workgroups / 2
     assert (found.vector_ops, found.matrix_flop) == (12 * 64 * scale, 4 * 16384 * scale)
+    assert found.instructions == 16 * scale
 
 
 def test_issue_cycles(kernel_of: Callable[..., Kernel], device: Device) -> None:

@@ -15,8 +15,8 @@ from wavecast.cli import output
 from wavecast.cli.errors import CliError, misuse, unknown
 
 if TYPE_CHECKING:
-    from wavecast.cli.prediction import Case
-    from wavecast.cli.rows import Row
+    from wavecast.cli.prediction import Case, Outcome
+    from wavecast.cli.rows import Document, Row
 
 CATALOGUE_SCHEMA = "wavecast.catalogue/1"
 
@@ -34,14 +34,18 @@ def predict(
     shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a processor.")] = None,
     freeze: Annotated[Path | None, typer.Option(help="Write a record a measurement can complete, to DIR.")] = None,
+    plot: Annotated[Path | None, typer.Option(help="Write pictures, each with its data, to DIR.")] = None,
+    sensitivity: Annotated[bool, typer.Option("--sensitivity", help="Say which constants decide.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print wavecast.predict/1 on stdout.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns; adds bytes and registers.")] = False,
 ) -> None:
     """Predict how long kernels take, and why, by executing their code objects without a GPU."""
-    from wavecast.cli import records, tables
+    from wavecast.cli import plots, records, tables
     from wavecast.cli.doctor import package_version
-    from wavecast.cli.rows import PREDICT_SCHEMA, Document, document_to_json
+    from wavecast.cli.rows import document_to_json
 
+    if listing and plot is not None:
+        raise misuse("nothing to plot: --list predicts nothing", hint="leave one of --list and --plot out")
     if listing:
         _list_catalogue(json=json, wide=wide)
         return
@@ -51,11 +55,16 @@ def predict(
     if freeze is not None:
         names = [(case.experiment.name, case.device) for case in cases]
         records.check_place(freeze, predicted=names, triton=package_version("triton"))
-    show = None if json else partial(tables.print_rows, wide=wide)
-    found, failures = _predict_all(cases, jobs=jobs or os.cpu_count() or 1, show=show)
-    rows = tuple(found)
+    if plot is not None:
+        plots.check_place(plot)
+    show = None if json else partial(tables.print_outcome, wide=wide, sensitivity=sensitivity)
+    outcomes, failures = _predict_all(cases, jobs=jobs or os.cpu_count() or 1, show=show)
+    rows = tuple(row for outcome in outcomes for row in outcome.rows)
     if json:
-        output.print_json(document_to_json(Document(schema=PREDICT_SCHEMA, rows=rows)))
+        output.print_json(document_to_json(_document(outcomes, sensitivity=sensitivity)))
+    if plot is not None:
+        written = plots.write(cases, outcomes, directory=plot)
+        output.print_message(f"wrote {len(written)} files to {plot}: every picture as PNG, SVG and CSV")
     if freeze is not None:
         for path in records.freeze(_complete(rows, cases), directory=freeze):
             output.print_message(f"wrote {path}")
@@ -104,6 +113,21 @@ def _cases(
     ]
 
 
+def _document(outcomes: Sequence[Outcome], *, sensitivity: bool) -> Document:
+    from wavecast.cli.rows import PREDICT_SCHEMA, Document, RowSensitivity
+
+    entries = [
+        (row, RowSensitivity.of(row, prediction.sensitivity))
+        for outcome in outcomes
+        for row, prediction in zip(outcome.rows, outcome.predictions, strict=True)
+    ]
+    return Document(
+        schema=PREDICT_SCHEMA,
+        rows=tuple(row for row, _ in entries),
+        sensitivity=tuple(entry for _, entry in entries) if sensitivity else None,
+    )
+
+
 def _complete(rows: Sequence[Row], cases: Sequence[Case]) -> list[Row]:
     """Rows of the experiments of which nothing failed: a record is not changed later, so none is written in part."""
     missing = Counter(case.experiment.name for case in cases for _ in case.variants)
@@ -112,26 +136,26 @@ def _complete(rows: Sequence[Row], cases: Sequence[Case]) -> list[Row]:
 
 
 def _predict_all(
-    cases: Sequence[Case], *, jobs: int, show: Callable[[Sequence[Row]], None] | None
-) -> tuple[list[Row], list[CliError]]:
-    """Predict every case; one that fails does not keep the others from being answered.
+    cases: Sequence[Case], *, jobs: int, show: Callable[[Outcome], None] | None
+) -> tuple[list[Outcome], list[CliError]]:
+    """Predict every case, in their order; one that fails does not keep the others from being answered.
 
     Args:
         cases: What to predict.
         jobs: Processes to spread them over.
-        show: Called with the rows of each case as soon as they are known.
+        show: Called with the outcome of each case as soon as it is known, if it has rows.
     """
     from wavecast.cli.prediction import predict_cases
 
-    rows: list[Row] = []
+    outcomes: list[Outcome] = []
     errors: dict[str, CliError] = {}
     with output.progress(sum(len(case.variants) for case in cases)) as steps:
         for outcome in predict_cases(cases, jobs=jobs, done=steps.done):
-            rows += outcome.rows
+            outcomes.append(outcome)
             for error in outcome.errors:
                 # One wrong size makes every variant say the same.
                 errors.setdefault(str(error), error)
             if show is not None and outcome.rows:
                 with steps.paused():
-                    show(outcome.rows)
-    return rows, list(errors.values())
+                    show(outcome)
+    return outcomes, list(errors.values())

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from wavecast.cli.errors import CliError, misuse
+from wavecast.cli.errors import CliError
+from wavecast.cli.places import check_directory, not_writable
 from wavecast.cli.rows import PREDICT_SCHEMA, Document, Row, RowError, document_from_json, document_to_json
 
 RECORD_SCHEMA = "wavecast.record/1"
@@ -77,7 +78,7 @@ def freeze(rows: Sequence[Row], *, directory: Path, date: datetime.date | None =
             record = Record(date=day, machine=None, spread=None, rows=tuple(members))
             (directory / name).write_text(json.dumps(record_to_json(record), indent=1, ensure_ascii=False) + "\n")
     except OSError as error:
-        raise _not_writable(directory, error.strerror) from error
+        raise not_writable(directory, error.strerror) from error
     return [directory / name for name in groups]
 
 
@@ -92,9 +93,7 @@ def check_place(directory: Path, *, predicted: Iterable[tuple[str, str]], triton
     Raises:
         CliError: 2 if it cannot be a directory, 1 if a record exists.
     """
-    present = next((path for path in (directory, *directory.parents) if path.exists()), None)
-    if present is not None and not present.is_dir():
-        raise _not_writable(directory, f"{present} is a file")
+    check_directory(directory)
     _refuse_existing(directory, [_name(datetime.date.today(), *names, triton) for names in predicted])
 
 
@@ -106,7 +105,3 @@ def _refuse_existing(directory: Path, names: Sequence[str]) -> None:
     for path in (directory / name for name in names):
         if path.exists():
             raise CliError(f"{path} exists, and a frozen prediction is not overwritten", hint="give another directory")
-
-
-def _not_writable(directory: Path, reason: str | None) -> CliError:
-    return misuse(f"cannot write to {directory}: {reason}", hint="give a directory you may write to")

@@ -179,20 +179,85 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """What one uncertain constant makes of a predicted time; every other constant keeps its value.
+
+    Attributes:
+        constant: ``section.name`` in the device file, or ``sampling`` where only some workgroups were executed.
+        value: The number that the prediction uses.
+        low: Lower end of its range.
+        high: Upper end of its range.
+        unit: Its unit.
+        low_us: Time with the constant at its lower end.
+        high_us: Time with it at its upper end.
+        kind: ``measured``, ``derived``, ``fitted`` or ``sampling``.
+        source: Where the constant and its range are from.
+    """
+
+    constant: str
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: str | None
+    low_us: float
+    high_us: float
+    kind: str
+    source: str
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RowSensitivity:
+    """The constants that decide one row.
+
+    Attributes:
+        experiment: Of the row.
+        variant: Of the row.
+        device: Of the row.
+        shape: Of the row.
+        predicted_us: Of the row.
+        constants: The constants, the one that moves the time most first; those that do not move it are left out.
+    """
+
+    experiment: str
+    variant: str
+    device: str
+    shape: Mapping[str, int]
+    predicted_us: float | None
+    constants: tuple[Effect, ...]
+
+    @classmethod
+    def of(cls, row: Row, constants: tuple[Effect, ...]) -> RowSensitivity:
+        """The entry of a row."""
+        return cls(row.experiment, row.variant, row.device, dict(row.shape), row.predicted_us, constants)
+
+    def __post_init__(self) -> None:
+        _check_types(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """Rows with the name of their schema.
 
     Attributes:
         schema: ``wavecast.predict/1``.
         rows: The rows.
+        sensitivity: One entry a row, in their order; None where nobody asked.
     """
 
     schema: str
     rows: tuple[Row, ...]
+    sensitivity: tuple[RowSensitivity, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.schema != PREDICT_SCHEMA:
             raise RowError(f"schema {self.schema!r} is not known; this version reads {PREDICT_SCHEMA!r}")
+        if self.sensitivity is not None and [_identity(row) for row in self.rows] != [
+            _identity(entry) for entry in self.sensitivity
+        ]:
+            raise RowError("sensitivity has not one entry for each row, in the order of the rows")
 
 
 def error_percent(
@@ -206,8 +271,9 @@ def error_percent(
 
 
 def document_to_json(document: Document) -> dict[str, Any]:
-    """The document as plain JSON data, keys in the order of the fields."""
-    return {"schema": document.schema, "rows": [row_to_json(row) for row in document.rows]}
+    """The document as plain JSON data, keys in the order of the fields; ``sensitivity`` only where it is known."""
+    data: dict[str, Any] = {"schema": document.schema, "rows": [row_to_json(row) for row in document.rows]}
+    return data if document.sensitivity is None else {**data, "sensitivity": _to_json(document.sensitivity)}
 
 
 def row_to_json(row: Row) -> dict[str, Any]:
@@ -221,13 +287,21 @@ def document_from_json(data: Any) -> Document:
     Raises:
         RowError: If the schema is not known, a key is missing or unknown, or a value has the wrong type.
     """
-    if not isinstance(data, dict) or set(data) != {"schema", "rows"} or not isinstance(data["rows"], list):
-        raise RowError('a document is {"schema": …, "rows": […]}')
-    return Document(schema=data["schema"], rows=tuple(_row_from_json(row) for row in data["rows"]))
+    if not isinstance(data, dict) or set(data) - {"sensitivity"} != {"schema", "rows"}:
+        raise RowError('a document is {"schema": …, "rows": […]}, and perhaps "sensitivity": […]')
+    lists = {name: content for name, content in data.items() if name != "schema"}
+    if any(not isinstance(content, list) for content in lists.values()):
+        raise RowError(f"{' and '.join(lists)} must be lists")
+    entries = lists.get("sensitivity")
+    return Document(
+        schema=data["schema"],
+        rows=tuple(_row_from_json(row) for row in lists["rows"]),
+        sensitivity=None if entries is None else tuple(_sensitivity_from_json(entry) for entry in entries),
+    )
 
 
 def _to_json(value: Any) -> Any:
-    if isinstance(value, KernelRow):
+    if isinstance(value, KernelRow | RowSensitivity | Effect):
         return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return dict(value)
@@ -245,7 +319,17 @@ def _row_from_json(data: Any) -> Row:
     return Row(**{**values, "kernels": kernels})
 
 
-def _known_keys(schema: type[Row] | type[KernelRow], data: Any) -> dict[str, Any]:
+def _sensitivity_from_json(data: Any) -> RowSensitivity:
+    values = _known_keys(RowSensitivity, data)
+    constants = tuple(Effect(**_known_keys(Effect, item)) for item in values["constants"])
+    return RowSensitivity(**{**values, "constants": constants})
+
+
+def _identity(entry: Row | RowSensitivity) -> tuple[object, ...]:
+    return entry.experiment, entry.variant, entry.device, dict(entry.shape), entry.predicted_us
+
+
+def _known_keys(schema: type, data: Any) -> dict[str, Any]:
     names = {item.name for item in fields(schema)}
     if not isinstance(data, dict) or set(data) != names:
         wrong = sorted(set(data) ^ names) if isinstance(data, dict) else [repr(data)]
@@ -261,7 +345,7 @@ def _check_interval(low: float | None, middle: float | None, high: float | None,
         raise RowError(f"{where}: predicted {middle} µs is outside its interval {low} to {high} µs")
 
 
-def _check_types(value: Row | KernelRow) -> None:
+def _check_types(value: Row | KernelRow | RowSensitivity | Effect) -> None:
     """Compare every field with its annotation: a number that is a string must not reach a record."""
     hints = typing.get_type_hints(type(value))
     for item in fields(value):

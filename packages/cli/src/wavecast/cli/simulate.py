@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from wavecast.cli.devices import Constant, DeviceFacts
 from wavecast.cli.errors import CliError, ExitCode, misuse
 from wavecast.cli.facts import Group, InstructionCount, KernelFacts
-from wavecast.cli.rows import KernelRow
+from wavecast.cli.launches import LaunchFacts, LevelBytes
+from wavecast.cli.rows import Effect, KernelRow
 
 if TYPE_CHECKING:
     from wavecast.simulator.devices import Device
@@ -35,6 +36,8 @@ class Prediction:
         high_us: Upper end of the interval.
         load_widths: Bytes a lane of global loads to their share of the bytes loaded.
         store_widths: The same of stores.
+        launches: Every launch, in order.
+        sensitivity: What each uncertain constant makes of the time, the one that moves it most first.
     """
 
     arch: str
@@ -46,6 +49,8 @@ class Prediction:
     high_us: float | None
     load_widths: Mapping[int, float] = field(default_factory=dict)
     store_widths: Mapping[int, float] = field(default_factory=dict)
+    launches: tuple[LaunchFacts, ...] = ()
+    sensitivity: tuple[Effect, ...] = ()
 
 
 @contextmanager
@@ -205,6 +210,8 @@ def predict_run(function: Callable[[], object], *, device: str, whole: bool = Fa
         high_us=sum(time.high_us for time in times),
         load_widths=_width_shares(launches, ("load", "lds_direct")),
         store_widths=_width_shares(launches, ("store",)),
+        launches=tuple(_launch_facts(launch, time) for launch, time in zip(launches, times, strict=True)),
+        sensitivity=_effects(times, spec),
     )
 
 
@@ -232,6 +239,19 @@ def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str) -> float
     return spec.launch.first_us + max(moving, flop / per_us)
 
 
+def combined_us(device: str) -> Callable[[Mapping[str, float]], float]:
+    """The function from the terms of a launch to its time in µs that a prediction itself uses.
+
+    Args:
+        device: Name of the device. The function wants all the keys of ``LaunchFacts.terms``.
+    """
+    from wavecast.simulator.devices.loader import load_device
+    from wavecast.simulator.timing import Bound, combine_us
+
+    spec = load_device(device)
+    return lambda terms: combine_us({Bound(name): us for name, us in terms.items()}, spec)
+
+
 def _width_shares(launches: Sequence[Launch], kinds: Sequence[str]) -> dict[int, float]:
     """Bytes a lane of executed instructions of these kinds to their share of all bytes that they ask for."""
     asked: Counter[int] = Counter()
@@ -250,6 +270,68 @@ def _stream_times(launches: Sequence[Launch], device: Device) -> list[TimePredic
     first = launches[0].result
     woken = predict_time(first.kernel, first.execution, first.traffic, device, position=Position.FIRST)
     return [woken, *(launch.result.time for launch in launches[1:])]
+
+
+def _launch_facts(launch: Launch, time: TimePrediction) -> LaunchFacts:
+    from wavecast.simulator.timing import executed_operations
+
+    traffic = launch.result.traffic
+    operations = executed_operations(launch.result.execution)
+    asked = Counter[str]()
+    for row in traffic.instructions:
+        asked[str(row.kind)] += row.bytes_asked
+    return LaunchFacts(
+        kernel=launch.kernel,
+        predicted_us=time.predicted_us,
+        terms={str(name): us for name, us in time.terms.items()},
+        bytes=LevelBytes(
+            asked_read=asked["load"] + asked["lds_direct"],
+            asked_write=asked["store"],
+            asked_atomic=asked["atomic"],
+            l2_read=traffic.l2_read_bytes,
+            l2_write=traffic.l2_write_bytes,
+            mall_read=traffic.fabric_read_bytes,
+            mall_write=traffic.fabric_write_bytes,
+            hbm_read=traffic.hbm_read_bytes,
+            hbm_write=traffic.hbm_write_bytes,
+        ),
+        workgroups=traffic.workgroups,
+        matrix_flop=operations.matrix_flop,
+        vector_ops=operations.vector_ops,
+        instructions=operations.instructions,
+        l2_requests=traffic.l2_read_requests + traffic.l2_write_requests,
+        lds_clk=traffic.lds_clk,
+        atomic_requests=traffic.atomic_requests,
+        release_fences=traffic.release_fences,
+    )
+
+
+def _effects(times: Sequence[TimePrediction], device: Device) -> tuple[Effect, ...]:
+    """What each uncertain constant makes of the sum of some times: it moves all launches together."""
+    moved = [{entry.constant: (entry.low_us, entry.high_us) for entry in time.sensitivity} for time in times]
+    effects = []
+    for constant in dict.fromkeys(name for entries in moved for name in entries):
+        ends = [
+            entries.get(constant, (time.predicted_us, time.predicted_us))
+            for entries, time in zip(moved, times, strict=True)
+        ]
+        quantity = device.quantities.get(constant)
+        effects.append(
+            Effect(
+                constant=constant,
+                value=quantity.value if quantity else None,
+                low=quantity.low if quantity else None,
+                high=quantity.high if quantity else None,
+                unit=quantity.unit if quantity else None,
+                low_us=sum(low for low, _ in ends),
+                high_us=sum(high for _, high in ends),
+                kind=str(quantity.kind) if quantity else constant,
+                source="; ".join(quantity.sources)
+                if quantity
+                else "standard error of the workgroups that were executed",
+            )
+        )
+    return tuple(sorted(effects, key=lambda effect: -abs(effect.high_us - effect.low_us)))
 
 
 def _kernel_rows(launches: Sequence[Launch], times: Sequence[TimePrediction]) -> tuple[KernelRow, ...]:

@@ -10,7 +10,8 @@ from rich.table import Table
 from wavecast.cli import output
 from wavecast.cli.experiments.catalogue import EXPERIMENTS
 from wavecast.cli.experiments.experiment import Experiment
-from wavecast.cli.rows import Row
+from wavecast.cli.prediction import Outcome
+from wavecast.cli.rows import Effect, Row
 
 # Heading and whether it is shown at 80 columns.
 COLUMNS: tuple[tuple[str, bool], ...] = (
@@ -34,6 +35,49 @@ COLUMNS: tuple[tuple[str, bool], ...] = (
     ("spill\nB", False),
     ("waves\na SIMD", False),
 )
+
+# Constants that move a time by less than this are counted, not listed; ``--json`` has them all.
+LISTED_EFFECT = 0.01
+
+
+def print_outcome(outcome: Outcome, *, wide: bool = False, sensitivity: bool = False) -> None:
+    """Print the rows of one case and, if asked for, which constants decide each of them."""
+    print_rows(outcome.rows, wide=wide)
+    if sensitivity:
+        for row, prediction in zip(outcome.rows, outcome.predictions, strict=True):
+            print_sensitivity(row, prediction.sensitivity, wide=wide)
+
+
+def print_sensitivity(row: Row, effects: Sequence[Effect], *, wide: bool = False) -> None:
+    """Print what each uncertain constant makes of a row's time at the ends of its range; the sources if ``wide``."""
+    short = output.significant
+    output.print_table(f"{row.variant}, {short(row.predicted_us)} µs: what decides it", wide=wide)
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("constant", "value", "range", "unit", "µs at\nlow end", "µs at\nhigh end", "kind"):
+        left = heading in ("constant", "unit", "kind")
+        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+    if wide:
+        table.add_column("source")
+    least_us = LISTED_EFFECT * (row.predicted_us or 0.0)
+    listed = [effect for effect in effects if abs(effect.high_us - effect.low_us) > least_us]
+    for effect in listed:
+        known = effect.value is not None
+        cells = [
+            effect.constant,
+            f"{effect.value:g}" if known else output.UNKNOWN,
+            f"{effect.low:g}–{effect.high:g}" if known else output.UNKNOWN,
+            effect.unit or output.UNKNOWN,
+            short(effect.low_us),
+            short(effect.high_us),
+            effect.kind,
+        ]
+        table.add_row(*cells, *([effect.source] if wide else []))
+    if listed:
+        output.print_table(table, wide=wide)
+    if len(effects) > len(listed):
+        rest = f"{len(effects) - len(listed)} constants that move it by less than {100 * LISTED_EFFECT:.0f} %"
+        output.print_table(f"and {rest}" if listed else f"{rest}, and none by more", wide=wide)
+    output.print_table("", wide=wide)
 
 
 def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:

@@ -18,19 +18,22 @@ class Operations:
         matrix_flop: Floating-point operations of matrix instructions, a multiplication and an addition each counted.
         vector_ops: Lane operations of vector instructions: 64 an instruction, whatever lanes are active, as the
             hardware spends them.
+        instructions: Wave instructions that make them.
     """
 
     matrix_flop: float
     vector_ops: float
+    instructions: float
 
 
 def executed_operations(execution: Execution) -> Operations:
     """Count what ran, scaled from the workgroups that ran to the grid."""
-    flop = vector = 0
+    flop = vector = instructions = 0
     for instruction, times in zip(execution.kernel.instructions, execution.executed.tolist(), strict=True):
         unit = unit_of(instruction)
         if unit is Unit.MATRIX:
             flop += times * matrix_flop(instruction)
         elif unit is Unit.VALU:
             vector += times * _WAVE_LANES
-    return Operations(flop * execution.scale, vector * execution.scale)
+        instructions += times if unit in (Unit.MATRIX, Unit.VALU) else 0
+    return Operations(flop * execution.scale, vector * execution.scale, instructions * execution.scale)

@@ -1,0 +1,91 @@
+"""Pictures as files: PNG, SVG and the CSV of what they show, same bytes for the same data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wavecast.cli import output, simulate
+from wavecast.cli.errors import CliError, ExitCode
+from wavecast.cli.places import check_directory, not_writable
+from wavecast.cli.plots import intervals, roofline, traffic, waterfall
+from wavecast.cli.plots.comparison import Comparison, compare
+from wavecast.cli.plots.picture import Picture
+
+if TYPE_CHECKING:
+    from wavecast.cli.prediction import Case, Outcome
+
+
+def check_place(directory: Path) -> None:
+    """Find what would keep ``write`` from writing, before minutes are spent on the predictions.
+
+    Raises:
+        CliError: 2 if it cannot be a directory that may be written to, 3 without matplotlib.
+    """
+    check_directory(directory)
+    if find_spec("matplotlib") is None:
+        hint = "the default environment has it: hatch run cli …"
+        raise CliError("the package 'matplotlib' is not installed", hint=hint, code=ExitCode.NOT_HERE)
+
+
+def write(cases: Sequence[Case], outcomes: Sequence[Outcome], *, directory: Path) -> list[Path]:
+    """Write every picture of every case; say on stderr which ones there are not.
+
+    Args:
+        cases: What was predicted.
+        outcomes: What became of each.
+        directory: Where to; it is created.
+
+    Returns:
+        The files that were written; each picture is three of them.
+
+    Raises:
+        CliError: 2 if they cannot be written.
+    """
+    written: list[Path] = []
+    for case, outcome in zip(cases, outcomes, strict=True):
+        elsewhere = case.experiment.published_elsewhere(shape=case.shape, device=case.device)
+        comparison = compare(
+            outcome.rows,
+            outcome.predictions,
+            device=simulate.device_facts(case.device),
+            elsewhere=[(item.variant, item.time_us) for item in elsewhere],
+        )
+        if comparison is None:
+            output.print_message(f"nothing to plot for {case.experiment.name}: no variant was predicted")
+            continue
+        for picture in pictures(comparison):
+            written += _write(picture, directory / f"{comparison.stem}-{picture.name}")
+    return written
+
+
+def pictures(comparison: Comparison) -> Iterator[Picture]:
+    """The pictures of a comparison; says on stderr which ones there are not, and why."""
+    found = {
+        roofline.NAME: roofline.picture(comparison),
+        traffic.NAME: traffic.picture(comparison),
+        waterfall.NAME: waterfall.picture(comparison, simulate.combined_us(comparison.device.name)),
+        intervals.NAME: intervals.picture(comparison),
+    }
+    for name, picture in found.items():
+        if isinstance(picture, str):
+            output.print_message(f"no {name} for {comparison.stem}: {picture}")
+        else:
+            yield picture
+
+
+def _write(picture: Picture, stem: Path) -> list[Path]:
+    from wavecast.cli.plots.drawing import save
+
+    figure = picture.draw()
+    paths = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg", "csv")]
+    try:
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        for path in paths[:2]:
+            save(figure, path)
+        paths[2].write_text(picture.table.csv(), encoding="utf-8")
+    except OSError as error:
+        raise not_writable(stem.parent, error.strerror) from error
+    return paths
