@@ -53,7 +53,8 @@ def write_scatter(points: Sequence[Point], folder: Path, *, name: str, title: st
             measured, predicted, yerr=(below, above), fmt=marker, color=colour, markersize=5, elinewidth=0.7,
             alpha=0.8, label=benchmark,
         )  # fmt: skip
-    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured, µs", ylabel="predicted, µs", title=title)
+    axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends)
+    axes.set(xlabel="measured, µs", ylabel="predicted, µs", title=title)
     axes.set_aspect("equal")
     axes.grid(which="major", color="#dddddd", linewidth=0.5)
     axes.legend(fontsize=8, loc="upper left")

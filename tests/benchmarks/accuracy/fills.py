@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-
 from programs import Array
 
 FLOYD_WARSHALL_SEED = 1

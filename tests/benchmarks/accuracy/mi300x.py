@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mi300a import OWN_KERNELS, Steps, device_copy, fir_launch, groups, listed_source, words
-from programs import Launch, Launches, Program, Source
+from programs import Array, Launch, Launches, Program, Source
 
 DEVICE = "mi300x"
 FILE = "mi300x_kernels.csv"
@@ -123,8 +123,8 @@ def _fdtd(n: int, parameters: Parameters, _: Path) -> Steps:
     ex, ey, hz = (words(name, n * n) for name in ("ex", "ey", "hz"))
     times = int(parameters["tmax"])
 
-    def launch(kernel: str, *arrays: object) -> Launches:
-        return Launches(Launch(_own("stencils.hip", kernel), _tiles(n), _TILE, (*arrays, n, n)), times)  # type: ignore[arg-type]
+    def launch(kernel: str, *arrays: Array) -> Launches:
+        return Launches(Launch(_own("stencils.hip", kernel), _tiles(n), _TILE, (*arrays, n, n)), times)
 
     return launch("fdtd_ex", ex, hz), launch("fdtd_ey", ey, hz), launch("fdtd_hz", ex, ey, hz)
 

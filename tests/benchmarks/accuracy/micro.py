@@ -48,7 +48,8 @@ class _Times:
     def __call__(self, benchmark: str, value: int, *told: str) -> float:
         """The row of that size whose parameters contain all that is told."""
         for row in self._rows:
-            if (row["benchmark"], row["value"]) == (benchmark, str(value)) and set(told) <= set(row["params"].split(";")):
+            is_meant = (row["benchmark"], row["value"]) == (benchmark, str(value))
+            if is_meant and set(told) <= set(row["params"].split(";")):
                 return 1e3 * float(row["kernel_ms"])
         raise ValueError(f"the data have no row {benchmark} {value} {' '.join(told)}")
 
@@ -126,10 +127,12 @@ def checks(rows: Rows, device: Device) -> list[Check]:
         (
             "atomics.same_line_clk",
             "atomicAdd, 256 to 2,048 a work-item of 524,288; a wave instruction, if all counters share a line",
-            lambda: times.slope("atomic_operations", 256, 2048, "atomic_op=atomicAdd")
-            / threads
-            * device.compute.wave_lanes
-            * clk,
+            lambda: (
+                times.slope("atomic_operations", 256, 2048, "atomic_op=atomicAdd")
+                / threads
+                * device.compute.wave_lanes
+                * clk
+            ),
         ),
     ]
     return [_check(device, constant, how, measure()) for constant, how, measure in found]

@@ -12,9 +12,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
-import wavecast.simulator
 from fills import make_array
 from programs import Array, Launch, Source
+
+import wavecast.simulator
 from wavecast.simulator.compile.code_object import CodeObject
 from wavecast.simulator.compile.hip import compile_hip
 from wavecast.simulator.devices import Device, load_device

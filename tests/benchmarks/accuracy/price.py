@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from observe import Observation
 from programs import HostCopy, Launch, Program
 from scores import Point
+
 from wavecast.simulator.devices import Device
 from wavecast.simulator.timing import Bound, Position, TimePrediction, predict_time
 
@@ -25,6 +26,8 @@ class Priced:
         terms: µs by resource, summed over the launches.
         bound: What bounds the launch that takes the most time, all its repetitions together.
         cause: Its sentence.
+        ends: Predicted time with a constant at the lower and the upper end of its range, by constant; those that
+            change nothing are left out.
     """
 
     program: Program
@@ -33,6 +36,7 @@ class Priced:
     terms: dict[Bound, float]
     bound: Bound
     cause: str
+    ends: Mapping[str, tuple[float, float]]
 
 
 class Pricer:
@@ -46,13 +50,14 @@ class Pricer:
         """Price a program.
 
         The first launch meets an idle queue, the others follow; every program ran once before, untimed, so that its
-        data are in the memory-side cache as far as they fit. The ends of an interval are the sums of the launches' ends:
-        they share their constants.
+        data are in the memory-side cache as far as they fit. The ends of an interval are sums over the launches, which
+        share their constants.
         """
         host_us = sum(step.time_us for step in program.steps if isinstance(step, HostCopy))
         total = low = high = host_us
         terms: dict[Bound, float] = {}
         longest: tuple[float, TimePrediction] | None = None
+        moved: dict[str, tuple[float, float]] = {}
         is_first = True
         for step in program.launches:
             counts = {Position.FIRST: 1 if is_first else 0, Position.BACK_TO_BACK: step.times - (1 if is_first else 0)}
@@ -69,13 +74,18 @@ class Pricer:
                 high += count * prediction.high_us
                 for bound, value in prediction.terms.items():
                     terms[bound] = terms.get(bound, 0.0) + count * value
+                for entry in prediction.sensitivity:
+                    down, up = moved.get(entry.constant, (0.0, 0.0))
+                    down += count * (entry.low_us - prediction.predicted_us)
+                    moved[entry.constant] = (down, up + count * (entry.high_us - prediction.predicted_us))
             total += step_us
             if longest is None or step_us > longest[0]:
                 longest = step_us, prediction
         if longest is None:
             raise ValueError(f"{program.dataset}, {program.benchmark} {program.label}: a program without a launch")
         point = Point(program.dataset, program.benchmark, program.label, program.measured_us, total, low, high)
-        return Priced(program, point, host_us, terms, longest[1].bound, longest[1].cause)
+        ends = {constant: (total + down, total + up) for constant, (down, up) in moved.items()}
+        return Priced(program, point, host_us, terms, longest[1].bound, longest[1].cause, ends)
 
     def _predict(self, program: Program, launch: Launch, device: Device, position: Position) -> TimePrediction:
         observation = self._observations[launch, program.dataset]
