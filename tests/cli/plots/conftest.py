@@ -10,8 +10,9 @@ from wavecast.cli import simulate
 from wavecast.cli.launches import LaunchFacts, LevelBytes
 from wavecast.cli.plots.comparison import Comparison, compare
 from wavecast.cli.rows import Row, error_percent
+from wavecast.simulator.timing import Bound
 
-TERMS = "launch workgroup-launch issue latency lds l1 l2 mall hbm atomics fences".split()
+TERMS = [str(name) for name in Bound]
 MB = 1e6
 
 
@@ -33,6 +34,7 @@ def a_launch(
         lds_clk=1e6,
         atomic_requests=0.0,
         release_fences=0.0,
+        last_write_back_bytes=0.0,
     )
     return replace(launch, **(counts or {}))
 

@@ -13,6 +13,7 @@ from wavecast.cli import simulate
 from wavecast.cli.launches import LaunchFacts
 from wavecast.cli.plots import intervals, roofline, traffic, waterfall
 from wavecast.cli.plots.comparison import Comparison, compare
+from wavecast.cli.plots.mechanisms import MECHANISMS
 from wavecast.cli.plots.picture import Table, amount, count
 
 COMBINE = simulate.combined_us("mi300x")
@@ -87,6 +88,12 @@ def test_why_there_is_no_waterfall(
     unknown = comparison({"a": (one,), "b": (one,)})
     variants = tuple(replace(item, prediction=replace(item.prediction, launches=())) for item in unknown.variants)
     assert waterfall.waterfall(replace(unknown, variants=variants), COMBINE) == "the terms of the times are not known"
+
+
+def test_every_term_has_a_name_for_readers() -> None:
+    from wavecast.simulator.timing import Bound
+
+    assert set(MECHANISMS) == {str(name) for name in Bound}
 
 
 def test_a_term_without_a_name_for_readers_goes_by_its_own(

@@ -55,6 +55,7 @@ class LaunchFacts:
         lds_clk: LDS cycles of all compute units.
         atomic_requests: Atomic requests.
         release_fences: ``buffer_wbl2`` executed by waves.
+        last_write_back_bytes: Bytes that are still dirty in the L2s when the last wave ends.
     """
 
     kernel: str
@@ -69,3 +70,4 @@ class LaunchFacts:
     lds_clk: float
     atomic_requests: float
     release_fences: float
+    last_write_back_bytes: float

@@ -303,6 +303,7 @@ def _launch_facts(launch: Launch, time: TimePrediction) -> LaunchFacts:
         lds_clk=traffic.lds_clk,
         atomic_requests=traffic.atomic_requests,
         release_fences=traffic.release_fences,
+        last_write_back_bytes=traffic.last_write_back_bytes,
     )
 
 
