@@ -97,6 +97,7 @@ def make_traffic(kernel: Kernel, device: Device, workgroups: int, **changes: obj
         minimum_read_bytes=size,
         minimum_write_bytes=size,
         footprint_bytes=2 * size,
+        rewritten_share=0.0,
         coalescing_efficiency=1.0,
         channel_imbalance=1.0,
         atomic_requests=0,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 
@@ -119,13 +121,34 @@ def l2_set(line: int, hashed_bits: int) -> int:
     return address >> 7 & 1 | l2_channel(line, hashed_bits) << 1 | (address >> 12 & 63) << 5
 
 
-def scattered_set(line: int, sets: int) -> int:
-    """Set of a line where nobody knows the map: SplitMix's finaliser, its upper half scaled to the sets."""
+def split_mix(word: int) -> int:
+    """SplitMix's finaliser."""
     mask = (1 << 64) - 1
-    word = (line ^ line >> 30) * 0xBF58476D1CE4E5B9 & mask
+    word = (word ^ word >> 30) * 0xBF58476D1CE4E5B9 & mask
     word = (word ^ word >> 27) * 0x94D049BB133111EB & mask
-    word ^= word >> 31
-    return (word >> 32) * sets >> 32
+    return word ^ word >> 31
+
+
+def scattered_set(line: int, sets: int) -> int:
+    """Set of a line where nobody knows the map: the upper half of its hash scaled to the sets."""
+    return (split_mix(line) >> 32) * sets >> 32
+
+
+def l1_misses(lines: Iterable[int], ways: int) -> list[int]:
+    """Lines of a stream of reads that miss an L1 of four sets, numbered by the exclusive or of all pairs of bits."""
+    sets: list[list[int]] = [[], [], [], []]
+    missed: list[int] = []
+    for line in lines:
+        pairs = [line >> bit & 3 for bit in range(0, 64, 2)]
+        held = sets[functools.reduce(operator.xor, pairs)]
+        if line in held:
+            continue
+        if len(held) < ways:
+            held.append(line)
+        else:
+            held[split_mix(line + len(missed)) % ways] = line
+        missed.append(line)
+    return missed
 
 
 class Hierarchy:

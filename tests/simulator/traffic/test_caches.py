@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from plain_loops import Hierarchy, LruSets, l2_channel, l2_set, miss_count, scattered_set
+from plain_loops import Hierarchy, l1_misses, l2_channel, l2_set, miss_count, scattered_set
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.caches import (
@@ -50,18 +50,30 @@ def test_l1_and_l2_equal_the_plain_caches(device: Device) -> None:
     state = CacheState(device, 0.01)
     lines = np.random.default_rng(3).integers(0, 1500, 6000).astype(np.uint64)
     levels = run(state, stream(lines, READ), l1_share=4)
-    _, sets, ways = empty_l1(device, 4).shape
-    assert sets * ways == 64  # a quarter of 256 lines
-    index = [set_of(line, sets) for line in lines]
-    l1_misses = miss_count(lines.tolist(), sets, ways, index)
-    assert levels[Level.L1_HITS] == len(lines) - l1_misses
-    assert levels[Level.L2_REQUESTS] == l1_misses
+    assert empty_l1(device, 4).shape == (4, 16)  # a quarter of 256 lines
+    passed = l1_misses(lines.tolist(), 16)
+    assert levels[Level.L1_HITS] == len(lines) - len(passed)
+    assert levels[Level.L2_REQUESTS] == len(passed)
     # The L2 sees what misses L1; its own misses are what the fabric reads.
-    l1 = LruSets(sets, ways)
-    passed = [int(line) for line, place in zip(lines, index, strict=True) if not l1.access(int(line), place)[0]]
     l2_sets = state.l2_tags.shape[1]
     wanted = miss_count(passed, l2_sets, 16, [set_of(np.uint64(line), l2_sets) for line in passed])
-    assert state.totals[Flow.FABRIC_READS] == wanted == l1_misses - levels[Level.L2_HITS]
+    assert state.totals[Flow.FABRIC_READS] == wanted == len(passed) - levels[Level.L2_HITS]
+
+
+@pytest.mark.parametrize("rows_apart", [8, 32, 256, 4096, 5])
+def test_an_l1_full_of_rows_hits_all_of_them(device: Device, rows_apart: int) -> None:
+    """MI300A's L1 holds 32 rows of 1 KiB whatever power of two lies between them."""
+    rows = np.arange(32)[:, None] * (rows_apart if rows_apart >= 8 else 8 * rows_apart) + np.arange(8)
+    levels = run(CacheState(device, 1.0), stream(np.tile(rows.ravel(), 5).astype(np.uint64), READ))
+    assert levels[Level.L1_HITS] == 4 * 256
+
+
+@pytest.mark.parametrize(("times", "low", "high"), [(1.25, 0.55, 0.7), (2, 0.15, 0.25), (4, 0.0, 0.05)])
+def test_a_set_that_does_not_fit_l1_still_hits_in_part(device: Device, times: float, low: float, high: float) -> None:
+    """Random places: of a set of twice the size a fifth is left when its turn comes, exp(-2 (1 - h)) = h."""
+    lines = np.tile(np.arange(int(256 * times), dtype=np.uint64), 20)
+    levels = run(CacheState(device, 1.0), stream(lines, READ))
+    assert low < levels[Level.L1_HITS] / len(lines) < high
 
 
 def test_a_set_that_fits_is_read_once(device: Device) -> None:

@@ -82,6 +82,7 @@ class L1:
 
     bytes_per_cu: int = _in("B")
     line_bytes: int = _in("B")
+    ways: int = _in("count")
     latency_clk: float = _in("clk")
     scalar_latency_clk: float = _in("clk")
     merged_quads_per_clk: float = _in("quads/clk")
@@ -100,6 +101,7 @@ class L2:
     channels_per_xcd: int = _in("count")
     interleave_bytes: int = _in("B")
     hashed_bits: int = _in("bits")
+    kept_reach: float = _in("factor")
     latency_clk: float = _in("clk")
     store_ack_clk: float = _in("clk")
     read_tb_s: float = _in("TB/s")

@@ -13,6 +13,7 @@ from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.cause import explain
 from wavecast.simulator.timing.demands import launch_work
 from wavecast.simulator.timing.model import Case, evaluate
+from wavecast.simulator.timing.neighbours import among_neighbours
 from wavecast.simulator.timing.prediction import Position, Sensitivity, TimePrediction
 from wavecast.simulator.timing.schedule import Schedule, equal_schedule, list_schedule
 from wavecast.simulator.timing.uncertainty import interval, sensitivities
@@ -44,13 +45,14 @@ def predict_time(
         traffic: Its traffic, from the same execution.
         device: Where it would run.
         position: ``first``: alone between two events. ``back-to-back``: one of a chain of launches.
-        warm: Whether an equal launch just before left its data in the memory-side cache.
+        warm: Whether an equal launch just before left its data in the L2s and the memory-side cache.
 
     Raises:
         ValueError: if the position is unknown, or the traffic belongs to another kernel.
     """
     if traffic.kernel != kernel.name:
         raise ValueError(f"traffic of kernel {traffic.kernel!r} given for {kernel.name!r}; observe the same launch")
+    traffic = among_neighbours(traffic, device, position=Position(position), warm=warm)
     slots = traffic.residency.workgroups_per_cu * device.compute.num_cu
     schedule, slots = _schedule(execution, slots)
     case = Case(launch_work(execution, traffic, device), schedule, slots, Position(position), warm)

@@ -179,7 +179,7 @@ def is_followed(line: Any, stride: Any) -> Any:
     """
     pairs = np.uint64(stride)
     while pairs > np.uint64(1):
-        if (_mixed(line >> np.uint64(1)) ^ line) & np.uint64(1):
+        if (mixed(line >> np.uint64(1)) ^ line) & np.uint64(1):
             return False
         line >>= np.uint64(1)
         pairs >>= np.uint64(1)
@@ -206,7 +206,7 @@ def in_step(order: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _mixed(word: Any) -> Any:
+def mixed(word: Any) -> Any:
     """The 64-bit finaliser of SplitMix, whose every output bit depends on every input bit.
 
     A single multiplication does not do: rows of a matrix would crowd into a third of the sets.
@@ -219,7 +219,7 @@ def _mixed(word: Any) -> Any:
 @compiled
 def set_of(line: Any, sets: Any) -> Any:
     """Set of a line: a multiplication maps its hash onto the sets as evenly as a remainder does, and faster."""
-    return np.int64(((_mixed(line) >> np.uint64(32)) * np.uint64(sets)) >> np.uint64(32))
+    return np.int64(((mixed(line) >> np.uint64(32)) * np.uint64(sets)) >> np.uint64(32))
 
 
 @compiled

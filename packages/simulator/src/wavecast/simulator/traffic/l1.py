@@ -2,6 +2,9 @@
 
 Reads allocate, writes go through. The resident workgroups share the capacity evenly, so none sees what another does,
 and its reads can be filtered as soon as it has run. L1 is too small to follow a part of the lines only: it sees all.
+
+A line that does not fit takes a place at random: a set that is read round and round and does not quite fit still hits
+in part, as k-means and sparse products on MI300A do, where least recently used would leave nothing.
 """
 
 from __future__ import annotations
@@ -17,12 +20,10 @@ from wavecast.simulator.traffic.caches import (
     EMPTY,
     READ,
     READ_FROM_L1,
-    WAYS,
     Level,
-    find_way,
     in_step,
     is_followed,
-    set_of,
+    mixed,
 )
 
 
@@ -34,20 +35,49 @@ def empty_l1(device: Device, workgroups_per_cu: int) -> np.ndarray:
         workgroups_per_cu: Workgroups that share it.
 
     Returns:
-        uint64 (2, sets, ways): line numbers, and when they were used last.
+        uint64 (sets, ways): line numbers.
     """
-    lines = max(1, device.l1.bytes_per_cu // device.l1.line_bytes // workgroups_per_cu)
-    ways = min(WAYS, lines)
-    l1 = np.zeros((2, lines // ways, ways), dtype=np.uint64)
-    clear(l1)
-    return l1
+    lines = device.l1.bytes_per_cu // device.l1.line_bytes
+    sets = lines // device.l1.ways
+    return np.full((sets, max(1, device.l1.ways // workgroups_per_cu)), EMPTY, dtype=np.uint64)
+
+
+@compiled
+def l1_set_of(line: Any, sets: Any) -> Any:
+    """Set of a line: groups of address bits on top of one another, so that no power of two crowds into one set.
+
+    Args:
+        line: uint64.
+        sets: A power of two.
+    """
+    shift = 32
+    while shift and np.int64(1) << shift >= sets:
+        line ^= line >> np.uint64(shift)
+        shift //= 2
+    return np.int64(line & np.uint64(sets - 1))
 
 
 @compiled
 def clear(l1: np.ndarray) -> Any:
     """Forget all lines."""
-    l1[0] = EMPTY
-    l1[1] = 0
+    l1[:] = EMPTY
+
+
+@compiled
+def way_of(tags: np.ndarray, line: Any, misses: Any) -> Any:
+    """(way, hit): where the line is, or a place for it: a free one, or one that looks random and is the same each time.
+
+    Args:
+        tags: uint64, lines of the set.
+        line: uint64.
+        misses: uint64, number of misses before.
+    """
+    for way in range(len(tags)):
+        if tags[way] == line:
+            return way, True
+        if tags[way] == EMPTY:
+            return way, False
+    return np.int64(mixed(line + misses) % np.uint64(len(tags))), False
 
 
 @compiled
@@ -66,25 +96,21 @@ def settle(l1: np.ndarray, events: np.ndarray, first: Any, last: Any, levels: np
         One beyond the last event that is left.
     """
     part = events[first:last]
-    tags, used = l1[0], l1[1]
-    now = np.uint64(0)
-    for index in range(used.shape[0]):
-        for way in range(used.shape[1]):
-            now = max(now, used[index, way])
+    misses = np.uint64(0)
     for position in in_step(part["order"]):
         event = part[position]
         if event["kind"] != READ:
             continue
-        now += np.uint64(1)
         line = event["line"]
-        index = set_of(line, tags.shape[0])
-        way, hit = find_way(tags[index], used[index], line, now)
+        tags = l1[l1_set_of(line, l1.shape[0])]
+        way, hit = way_of(tags, line, misses)
         if hit:
             levels[event["instruction"], Level.L1_HITS] += 1
             event["kind"] = READ_FROM_L1
         else:
             levels[event["instruction"], Level.L2_REQUESTS] += 1
-            tags[index, way] = line
+            misses += np.uint64(1)
+            tags[way] = line
     return first + thin_out(part, stride)
 
 

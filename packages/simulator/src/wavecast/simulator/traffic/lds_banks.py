@@ -1,8 +1,9 @@
 """Which lanes the LDS serves together, and how many banks they meet.
 
 A wave's LDS access is served in phases, a group of lanes a phase; lanes of a phase that want different dwords of one
-bank queue. Groups for 128-bit reads on gfx942 are those that AMD documents for CK-Tile; those for gfx950 were measured
-by HipKittens. Where neither says anything, consecutive lanes that fill the width of the LDS are assumed.
+bank queue. Groups for 128-bit reads on gfx942 are those that AMD documents for CK-Tile; HipKittens measured those for
+gfx950, where 96-bit reads have the groups of gfx942. Where neither says anything, consecutive lanes that fill the width
+of the LDS are assumed.
 """
 
 from __future__ import annotations

@@ -114,6 +114,9 @@ def summarise(
         minimum_read_bytes=round(read_bytes),
         minimum_write_bytes=round(write_bytes),
         footprint_bytes=round((lines + written_lines) * line),
+        rewritten_share=_share(
+            len(np.intersect1d(observed.reads.lines, observed.writes.lines)), len(observed.reads.lines)
+        ),
         coalescing_efficiency=min(1.0, asked / moved) if moved else 1.0,
         channel_imbalance=observed.channel_imbalance,
         atomic_requests=round(float(counts[atomics, Count.REQUESTS].sum()) * scale),

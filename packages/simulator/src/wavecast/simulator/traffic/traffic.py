@@ -92,6 +92,7 @@ class Traffic:
         minimum_read_bytes: Distinct bytes read: no cache can do with less.
         minimum_write_bytes: Distinct bytes written.
         footprint_bytes: Bytes of all distinct lines.
+        rewritten_share: Part of the distinct lines read that the launch also writes.
         coalescing_efficiency: Distinct bytes each wave instruction asks for, over the bytes of the 64-byte segments it
             moves at the L2, in (0, 1]; 1 if it moves nothing.
         channel_imbalance: Hottest L2 channel over the mean. An upper bound: workgroups are taken to run in step.
@@ -131,6 +132,7 @@ class Traffic:
     minimum_read_bytes: int
     minimum_write_bytes: int
     footprint_bytes: int
+    rewritten_share: float
     coalescing_efficiency: float
     channel_imbalance: float
     atomic_requests: int

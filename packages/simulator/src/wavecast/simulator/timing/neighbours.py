@@ -1,0 +1,66 @@
+"""What the launches around one change of its traffic."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.timing.prediction import Position
+from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic
+
+_READS = (AccessKind.LOAD, AccessKind.LDS_DIRECT)
+
+
+def among_neighbours(traffic: Traffic, device: Device, *, position: Position, warm: bool) -> Traffic:
+    """The traffic of a launch where it stands.
+
+    Two things depend on it:
+
+    * Only where another launch follows does something wait for the L2s to write back what is dirty in them. The end of
+      a launch that is timed alone comes before: its last writes count with those that leave while it runs.
+    * An equal launch before it leaves its lines in the L2s, as far as they hold them. Each finds those again that it
+      read, since workgroups go to the same XCDs; but what launches rewrite, a launch reads anew, for another XCD may
+      have written it.
+
+    Args:
+        traffic: As executed, with L2s that are empty at first.
+        device: The constants.
+        position: Where the launch stands in its stream.
+        warm: Whether an equal launch came just before.
+    """
+    if position is Position.FIRST:
+        traffic = replace(traffic, last_write_back_bytes=0)
+    kept = l2_kept_share(traffic, device) if warm else 0.0
+    if kept:
+        beyond = 1 - kept
+        traffic = replace(
+            traffic,
+            l2_hit_rate=1 - (1 - traffic.l2_hit_rate) * beyond,
+            fabric_read_bytes=round(traffic.fabric_read_bytes * beyond),
+            hbm_read_bytes=round(traffic.hbm_read_bytes * beyond),
+            instructions=tuple(_with_more_hits(row, kept) for row in traffic.instructions),
+        )
+    plain = traffic.with_plain_map
+    if plain is None:
+        return traffic
+    return replace(traffic, with_plain_map=among_neighbours(plain, device, position=position, warm=warm))
+
+
+def l2_kept_share(traffic: Traffic, device: Device) -> float:
+    """Part of the lines beyond L1 that a launch finds in its L2 because an equal one came before it.
+
+    All of what is not rewritten if an XCD's lines fit its L2, and less from there to nothing at ``l2.kept_reach`` times
+    its capacity.
+    """
+    l2 = device.l2
+    per_xcd = (traffic.fabric_read_bytes + traffic.minimum_write_bytes) / device.compute.num_xcd
+    over = per_xcd / l2.bytes_per_xcd - 1
+    held = 1.0 if over <= 0 else max(0.0, 1 - over / (l2.kept_reach - 1))
+    return held * (1 - traffic.rewritten_share)
+
+
+def _with_more_hits(row: InstructionTraffic, kept: float) -> InstructionTraffic:
+    if row.kind not in _READS:
+        return row
+    found = round((row.l2_requests - row.l2_hits) * kept)
+    return replace(row, l2_hits=row.l2_hits + found, mall_hits=round(row.mall_hits * (1 - kept)))

@@ -1,0 +1,79 @@
+"""What the launches around one change of its traffic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.timing import Bound, Position, predict_time
+from wavecast.simulator.timing.neighbours import among_neighbours, l2_kept_share
+from wavecast.simulator.traffic import Traffic
+
+CAPACITY = 8 * 4 * 2**20
+
+
+@pytest.fixture
+def build(device: Device, copy_kernel: Kernel, traffic_of: Callable[..., Traffic]) -> Callable[..., Traffic]:
+    """Traffic of a copy of so many bytes in and out."""
+
+    def make(size: int, **changes: object) -> Traffic:
+        return traffic_of(copy_kernel, device, max(1, size // 1024), **changes)
+
+    return make
+
+
+def test_only_a_follower_waits_for_the_last_write_back(build: Callable[..., Traffic], device: Device) -> None:
+    traffic = build(2**20, last_write_back_bytes=2**20)
+    alone = among_neighbours(traffic, device, position=Position.FIRST, warm=False)
+    chained = among_neighbours(traffic, device, position=Position.BACK_TO_BACK, warm=False)
+    assert alone == replace(traffic, last_write_back_bytes=0)
+    assert chained == traffic
+
+
+def test_a_launch_in_a_chain_takes_the_write_back_longer(
+    build: Callable[..., Traffic], device: Device, copy_kernel: Kernel, execution_of: Callable[..., Execution]
+) -> None:
+    """8 XCDs with 1 MiB each at 578 bytes a clk and 2.1 GHz: 0.86 µs; timed alone it is part of the memory's time."""
+    size = 8 * 2**20
+    execution = execution_of(copy_kernel, size // 1024)
+    times = {}
+    for position in Position:
+        traffic = build(size, last_write_back_bytes=size)
+        times[position] = predict_time(copy_kernel, execution, traffic, device, position=position)
+    assert times[Position.FIRST].terms[Bound.WRITE_BACK] == 0.0
+    assert times[Position.BACK_TO_BACK].terms[Bound.WRITE_BACK] == pytest.approx(2**20 / 578 / 2100, rel=1e-3)
+    assert times[Position.FIRST].terms[Bound.MALL] > times[Position.BACK_TO_BACK].terms[Bound.MALL]
+
+
+@pytest.mark.parametrize(
+    ("share_of_l2s", "rewritten", "kept"),
+    [(0.5, 0.0, 1.0), (1.0, 0.0, 1.0), (1.15, 0.0, 0.5), (1.3, 0.0, 0.0), (10.0, 0.0, 0.0), (0.5, 0.25, 0.75)],
+)
+def test_what_an_equal_launch_leaves_in_the_l2s(
+    build: Callable[..., Traffic], device: Device, share_of_l2s: float, rewritten: float, kept: float
+) -> None:
+    traffic = build(round(CAPACITY * share_of_l2s / 2), rewritten_share=rewritten)
+    assert l2_kept_share(traffic, device) == pytest.approx(kept, abs=1e-3)
+    found = among_neighbours(traffic, device, position=Position.FIRST, warm=True)
+    assert found.fabric_read_bytes == pytest.approx(traffic.fabric_read_bytes * (1 - kept), abs=traffic.workgroups)
+    assert found.hbm_read_bytes == pytest.approx(traffic.hbm_read_bytes * (1 - kept), abs=traffic.workgroups)
+    load = next(row for row in found.instructions if "load" in row.opcode)
+    assert load.l2_hits == pytest.approx(kept * load.l2_requests, abs=2e-3 * load.l2_requests)
+    stores = [row for row in traffic.instructions if "store" in row.opcode]
+    assert [row for row in found.instructions if "store" in row.opcode] == stores
+
+
+def test_a_cold_launch_finds_nothing(build: Callable[..., Traffic], device: Device) -> None:
+    traffic = build(2**20)
+    assert among_neighbours(traffic, device, position=Position.BACK_TO_BACK, warm=False) == traffic
+
+
+def test_both_maps_of_the_l2_have_neighbours(build: Callable[..., Traffic], device: Device) -> None:
+    plain = build(2**20, last_write_back_bytes=100)
+    found = among_neighbours(replace(plain, with_plain_map=plain), device, position=Position.FIRST, warm=True)
+    assert found.with_plain_map == replace(found, with_plain_map=None)
