@@ -281,6 +281,13 @@ def row_to_json(row: Row) -> dict[str, Any]:
     return {item.name: _to_json(getattr(row, item.name)) for item in fields(row)}
 
 
+def kernel_row_to_json(kernel: KernelRow) -> dict[str, Any]:
+    """One kernel as plain JSON data."""
+    data = _to_json(kernel)
+    assert isinstance(data, dict)
+    return data
+
+
 def document_from_json(data: Any) -> Document:
     """Read a document back.
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,6 +213,78 @@ def predict_run(function: Callable[[], object], *, device: str, whole: bool = Fa
         launches=tuple(_launch_facts(launch, time) for launch, time in zip(launches, times, strict=True)),
         sensitivity=_effects(times, spec),
     )
+
+
+class ScriptLaunches:
+    """The launches of a program, summed while they come: it may have very many.
+
+    Args:
+        spec: The device's specification.
+    """
+
+    def __init__(self, spec: Device) -> None:
+        self._spec = spec
+        self._rows: dict[tuple[int, tuple[int, ...]], KernelRow] = {}
+        self._codes: dict[int, object] = {}
+
+    def add(self, launch: Launch) -> None:
+        """Take the next launch; the first of all pays for waking an idle queue."""
+        time = launch.result.time if self._rows else _stream_times([launch], self._spec)[0]
+        # By identity, as hashing the text of a code object takes longer than its launch; it is kept for that.
+        self._codes[id(launch.code_object)] = launch.code_object
+        key = (id(launch.code_object), launch.grid)
+        known = self._rows.get(key)
+        self._rows[key] = _kernel_row([(launch, time)]) if known is None else _with_launch(known, launch, time)
+
+    def prediction(self) -> Prediction:
+        """All of them, in one stream."""
+        from wavecast.simulator.compile.toolchain import toolchain_name
+
+        rows = tuple(self._rows.values())
+        return Prediction(
+            arch=self._spec.arch,
+            spec=self._spec.digest,
+            triton=toolchain_name().removeprefix("triton "),
+            kernels=rows,
+            time_us=sum(row.predicted_us or 0.0 for row in rows),
+            low_us=sum(row.predicted_low_us or 0.0 for row in rows),
+            high_us=sum(row.predicted_high_us or 0.0 for row in rows),
+        )
+
+
+def _with_launch(row: KernelRow, launch: Launch, time: TimePrediction) -> KernelRow:
+    traffic = launch.result.traffic
+    return replace(
+        row,
+        launches=row.launches + 1,
+        predicted_us=(row.predicted_us or 0.0) + time.predicted_us,
+        predicted_low_us=(row.predicted_low_us or 0.0) + time.low_us,
+        predicted_high_us=(row.predicted_high_us or 0.0) + time.high_us,
+        hbm_read_bytes=(row.hbm_read_bytes or 0.0) + traffic.hbm_read_bytes,
+        hbm_write_bytes=(row.hbm_write_bytes or 0.0) + traffic.hbm_write_bytes,
+        fence_release=(row.fence_release or 0.0) + traffic.release_fences,
+        fence_acquire=(row.fence_acquire or 0.0) + traffic.acquire_fences,
+    )
+
+
+@contextmanager
+def script_device(device: str, *, torch_has_it: bool) -> Iterator[ScriptLaunches]:
+    """A virtual device for a program that knows nothing of it.
+
+    Args:
+        device: Name of the device.
+        torch_has_it: torch is there, and gets the device as its GPU.
+    """
+    from wavecast.simulator.devices.loader import load_device
+    from wavecast.simulator.virtual import virtual_device
+
+    launches = ScriptLaunches(load_device(device))
+    with virtual_device(device, record=launches.add) as virtual, ExitStack() as stack:
+        if torch_has_it:
+            from wavecast.cli.torch_device import torch_on
+
+            stack.enter_context(torch_on(virtual))
+        yield launches
 
 
 def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str) -> float:

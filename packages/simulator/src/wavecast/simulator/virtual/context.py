@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from wavecast.simulator.compile.toolchain import pinned_toolchain
 from wavecast.simulator.compile.triton import AMD_ARCHITECTURES
 from wavecast.simulator.errors import UnknownDeviceError
 from wavecast.simulator.virtual.clock import predicted_benchmarks
-from wavecast.simulator.virtual.device import Simulate, VirtualDevice, Workgroups
+from wavecast.simulator.virtual.device import Launch, Simulate, VirtualDevice, Workgroups
 from wavecast.simulator.virtual.driver import VirtualDriver
 
 if TYPE_CHECKING:
@@ -26,7 +26,11 @@ _REST_OF_THE_PROCESS = ExitStack()
 
 @contextmanager
 def virtual_device(
-    name: str, *, workgroups: Workgroups = "all", simulate: Simulate | None = None
+    name: str,
+    *,
+    workgroups: Workgroups = "all",
+    simulate: Simulate | None = None,
+    record: Callable[[Launch], None] | None = None,
 ) -> Iterator[VirtualDevice]:
     """Activate a device that needs no GPU: inside the context ``kernel[grid](…)`` on CPU tensors is simulated.
 
@@ -37,11 +41,12 @@ def virtual_device(
         name: Device name, ``mi300x``.
         workgroups: ``all`` for results, ``sample`` for time and traffic only.
         simulate: Replaces ``wavecast.simulator.launch.simulate_launch``.
+        record: Receives each launch, which the device's ``launches`` then does not keep.
 
     Raises:
         UnknownDeviceError: No specification has this name, or it is not of an architecture that can be executed.
     """
-    device = VirtualDevice(_executable(name), workgroups=workgroups, simulate=simulate)
+    device = VirtualDevice(_executable(name), workgroups=workgroups, simulate=simulate, record=record)
     config = triton.runtime.driver
     # Not ``config.active``: asking for it would make Triton look for a GPU, and fail where there is none.
     before = config._active

@@ -59,6 +59,7 @@ class VirtualDevice:
             memory-side cache what those before it left there; ``sample`` executes enough of them for time and traffic,
             leaves the results incomplete, and begins every launch with cold caches.
         simulate: Replaces ``wavecast.simulator.launch.simulate_launch``.
+        record: Receives each launch, which ``launches`` then does not keep: for programs with very many of them.
 
     Attributes:
         memory: Address space into which the launches' tensors are mapped.
@@ -68,7 +69,14 @@ class VirtualDevice:
             to memory of the host that stands for the device's.
     """
 
-    def __init__(self, spec: Device, *, workgroups: Workgroups = "all", simulate: Simulate | None = None) -> None:
+    def __init__(
+        self,
+        spec: Device,
+        *,
+        workgroups: Workgroups = "all",
+        simulate: Simulate | None = None,
+        record: Callable[[Launch], None] | None = None,
+    ) -> None:
         if workgroups not in WORKGROUP_CHOICES:
             raise LaunchError(f"workgroups is {workgroups!r}", hint=f"choose one of {', '.join(WORKGROUP_CHOICES)}")
         self.spec = spec
@@ -78,6 +86,7 @@ class VirtualDevice:
         self.clock_us = 0.0
         self.tensor_device = "cpu"
         self._binder = Binder(self.memory)
+        self._record = record or self._append
         self._given_simulate = simulate
         self._simulate = simulate
 
@@ -124,9 +133,12 @@ class VirtualDevice:
         )
         names = tuple(argument.name for argument in arguments)
         record = Launch(code.name, code, shape, code.num_warps, names, result)
-        self.launches.append(record)
+        self._record(record)
         self.clock_us += float(getattr(getattr(result, "time", None), "predicted_us", 0.0))
         return record
+
+    def _append(self, launch: Launch) -> None:
+        self.launches.append(launch)
 
     def clear_caches(self) -> None:
         """Forget what earlier launches left in the memory-side cache."""
@@ -139,13 +151,13 @@ class VirtualDevice:
         Args:
             workgroups: What to execute of each grid; None for what the device does otherwise.
         """
-        before = self.launches, self.workgroups
-        self.launches, self.workgroups = [], workgroups or self.workgroups
+        before = self.launches, self.workgroups, self._record
+        self.launches, self.workgroups, self._record = [], workgroups or self.workgroups, self._append
         self.clear_caches()
         try:
             yield self.launches
         finally:
-            self.launches, self.workgroups = before
+            self.launches, self.workgroups, self._record = before
             self.clear_caches()
 
     def _simulator(self) -> Simulate:

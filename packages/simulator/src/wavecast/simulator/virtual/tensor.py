@@ -77,13 +77,14 @@ def storage_of(tensor: Any, *, name: str = "tensor") -> Storage:
             f"argument {name} is {type(tensor).__name__}, which has no storage",
             hint="pass a CPU torch tensor, or a numpy array as wavecast.simulator.virtual.HostTensor(array)",
         )
-    place = getattr(getattr(tensor, "device", None), "type", "cpu")
+    storage = tensor.untyped_storage()
+    # Not the tensor's own word: a program may see host memory under the name of the device for which it stands.
+    place = getattr(getattr(storage, "device", None), "type", "cpu")
     if place != "cpu":
         raise LaunchError(
             f"argument {name} lies on {place!r}, and a virtual device reaches host memory only",
             hint="create the tensors with device='cpu' under a virtual device",
         )
-    storage = tensor.untyped_storage()
     return Storage(int(storage.data_ptr()), int(storage.nbytes()), storage)
 
 

@@ -1,0 +1,93 @@
+"""``run``: a script that uses Triton, on a GPU that is not there, and what its kernels would take."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wavecast.cli import output
+from wavecast.cli.errors import CliError, unknown
+
+if TYPE_CHECKING:
+    from wavecast.cli.script import ScriptRun
+
+DEFAULT_DEVICE = "mi300x"
+
+
+def run(
+    script: Annotated[str, typer.Argument(help="A Python file; with -m, the name of a module.")],
+    arguments: Annotated[list[str] | None, typer.Argument(help="The script's own arguments, behind --.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="mi300x, mi325x, mi355x, mi300a; default: WAVECAST_DEVICE, else mi300x.")
+    ] = None,
+    module: Annotated[
+        bool, typer.Option("-m", help="Run a module, as python -m does: -m pytest -- tests/x.py.")
+    ] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print wavecast.run/1 on stdout; what the script prints goes to stderr.")
+    ] = False,
+    wide: Annotated[
+        bool, typer.Option("--wide", help="Use more than 80 columns; adds intervals and registers.")
+    ] = False,
+) -> None:
+    """Run a script whose Triton kernels and torch GPU tensors go to a virtual GPU; then say what they take."""
+    from wavecast.cli import simulate
+    from wavecast.cli.script import run_script, script_to_json
+
+    name = device or os.environ.get("WAVECAST_DEVICE") or DEFAULT_DEVICE
+    if name not in simulate.device_names():
+        raise unknown("device", name, simulate.device_names())
+    done = run_script(script, arguments or [], device=name, is_module=module, quiet=json)
+    if json:
+        output.print_json(script_to_json(done))
+    else:
+        _print_run(done, wide=wide)
+    if done.failure is not None:
+        raise CliError(done.failure, hint=done.hint)
+
+
+def _print_run(done: ScriptRun, *, wide: bool) -> None:
+    from rich.table import Table
+
+    if not done.kernels:
+        output.print_message(f"{done.script} launched no kernel on {done.device}")
+        return
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    headings = ["kernel", "grid", "laun-\nches", "pred.\nµs", "share\n%", "bound", "HBM\nMB", "effi-\nciency\n%"]
+    more = ["interval\nµs", "VGPR", "LDS\nB", "spill\nB", "waves\na SIMD"]
+    for heading in [*headings, *(more if wide else ())]:
+        left = heading in ("kernel", "grid", "bound")
+        table.add_column(heading, justify="left" if left else "right", overflow="fold")
+    short = output.significant
+    total = done.predicted_us
+    for kernel in sorted(done.kernels, key=lambda item: -(item.predicted_us or 0.0)):
+        efficiency = kernel.coalescing_efficiency
+        cells = [
+            kernel.name,
+            "×".join(str(size) for size in _without_ones(kernel.grid)),
+            f"{kernel.launches:,}",
+            short(kernel.predicted_us),
+            short(100 * (kernel.predicted_us or 0.0) / total if total else None, 2),
+            kernel.bound or output.UNKNOWN,
+            short(((kernel.hbm_read_bytes or 0) + (kernel.hbm_write_bytes or 0)) / 1e6),
+            short(None if efficiency is None else 100 * efficiency),
+        ]
+        if wide:
+            cells.append(f"{short(kernel.predicted_low_us)}–{short(kernel.predicted_high_us)}")
+            values = (kernel.vgpr, kernel.lds_bytes, kernel.spill_bytes, kernel.waves_per_simd)
+            cells += [output.UNKNOWN if value is None else f"{value:,}" for value in values]
+        table.add_row(*cells)
+    launches = sum(kernel.launches for kernel in done.kernels)
+    output.print_table(f"{done.device} ({done.arch}), Triton {done.triton}: {done.script}", wide=wide)
+    output.print_table(table, wide=wide)
+    output.print_table(f"{launches:,} launches, {short(total)} µs predicted", wide=wide)
+
+
+def _without_ones(grid: tuple[int, ...]) -> tuple[int, ...]:
+    """The grid without its last dimensions of one workgroup."""
+    sizes = list(grid)
+    while len(sizes) > 1 and sizes[-1] == 1:
+        sizes.pop()
+    return tuple(sizes)

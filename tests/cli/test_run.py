@@ -1,0 +1,119 @@
+"""``run``: a script that asks torch for a GPU, its results, the table and what happens when it fails."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.compile, pytest.mark.execute]
+
+KERNEL = """
+import sys
+import torch
+import triton
+import triton.language as tl
+
+@triton.jit
+def scale_kernel(source, target, count, factor, BLOCK: tl.constexpr):
+    index = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(target + index, tl.load(source + index, mask=index < count) * factor, mask=index < count)
+
+def scale(x):
+    assert x.is_cuda
+    result = torch.empty_like(x)
+    grid = lambda meta: (triton.cdiv(x.numel(), meta["BLOCK"]),)
+    scale_kernel[grid](x, result, x.numel(), 2.0, BLOCK=256)
+    return result
+"""
+
+
+def run(tmp_path: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """``run`` in a process of its own: it changes what torch and Triton are."""
+    file = tmp_path / "script.py"
+    file.write_text(KERNEL + textwrap.dedent(script))
+    split = words.index("--") if "--" in words else len(words)
+    command = [sys.executable, "-m", "wavecast.cli", "run", *words[:split], str(file), *words[split:]]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+
+
+def test_a_script_for_a_gpu_runs_unchanged_and_its_kernels_are_listed(tmp_path: Path) -> None:
+    script = """
+    host = torch.randn(1000)
+    x = host.to("cuda")
+    x += 1
+    assert x.device == triton.runtime.driver.active.get_active_torch_device() and str(x.device) == "cuda:0"
+    assert torch.equal(scale(x).cpu(), (host + 1) * 2) and host.device.type == "cpu"
+    scale(torch.zeros(1000, device="cuda"))
+    scale(torch.zeros(5000, device="cuda"))
+    print(sys.argv[1:], __name__, torch.cuda.get_device_properties(0).gcnArchName.partition(":")[0])
+    """
+    done = run(tmp_path, script, "--device", "mi355x", "--", "--size", "7")
+    assert done.returncode == 0, done.stderr
+    first, _, table = done.stdout.partition("\n")
+    assert first == "['--size', '7'] __main__ gfx950"
+    assert "mi355x (gfx950)" in table
+    rows = [line.split() for line in table.splitlines() if line.startswith("scale_kernel")]
+    assert sorted((row[1], row[2]) for row in rows) == [("20", "1"), ("4", "2")]
+    assert "3 launches" in table
+
+
+def test_json_holds_the_kernels_and_nothing_that_the_script_prints(tmp_path: Path) -> None:
+    done = run(tmp_path, "print('from the script')\nscale(torch.ones(1000, device='cuda'))", "--json")
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["device"], document["failure"]) == ("wavecast.run/1", "mi300x", None)
+    [kernel] = document["kernels"]
+    assert (kernel["name"], kernel["launches"], kernel["grid"]) == ("scale_kernel", 1, [4, 1, 1])
+    assert kernel["hbm_read_bytes"] >= 4000
+    assert document["predicted_us"] == kernel["predicted_us"] > 0
+    assert "from the script" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "said", "trace"),
+    [
+        ("sys.exit(3)", "script.py ended with exit code 3", None),
+        ("sys.exit('no input')", "script.py ended: no input", None),
+        ("raise ValueError('wrong size')", "script.py failed: ValueError: wrong size", "ValueError: wrong size"),
+        ("torch.zeros(1, device='cuda:1')", "GPU 1, and there is one", "CliError"),
+        ("torch.cuda.max_memory_allocated()", "a part of torch.cuda that a virtual device does not have", "CliError"),
+    ],
+)
+def test_a_script_that_fails_says_why_after_the_table_of_what_ran(
+    tmp_path: Path, script: str, said: str, trace: str | None
+) -> None:
+    done = run(tmp_path, f"scale(torch.ones(1000, device='cuda'))\n{script}")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert ("Traceback" in done.stderr) == (trace is not None)
+    assert trace is None or trace in done.stderr
+    assert "runpy" not in done.stderr
+    assert "scale_kernel" in done.stdout
+
+
+def test_a_module_is_run_as_python_does(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "wavecast.cli", "run", "-m", "this"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0
+    assert "Beautiful is better than ugly." in done.stdout
+    assert "launched no kernel" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["absent.py"], "absent.py is no file"),
+        (["-m", "absent_module"], "no module"),
+        (["x.py", "--device", "mi9"], "mi9"),
+    ],
+)
+def test_misuse_is_said_before_anything_runs(words: list[str], said: str) -> None:
+    command = [sys.executable, "-m", "wavecast.cli", "run", *words]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 2
+    assert said in done.stderr

@@ -1,0 +1,144 @@
+"""torch under ``run``: which side a tensor is on, and that moving it from one to the other copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from wavecast.cli.errors import CliError
+from wavecast.cli.torch_device import torch_on
+from wavecast.simulator.virtual import VirtualDevice, virtual_device
+
+
+@pytest.fixture
+def device() -> Iterator[VirtualDevice]:
+    with virtual_device("mi300x") as virtual, torch_on(virtual):
+        yield virtual
+
+
+def side(tensor: torch.Tensor) -> str:
+    assert tensor.is_cuda == (tensor.device.type == "cuda") == (not tensor.is_cpu) == (tensor.get_device() == 0)
+    return str(tensor.device)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(3, device="cuda"),
+        lambda: torch.full((2,), 1.0, device=torch.device("cuda", 0)),
+        lambda: torch.tensor([1, 2], device="cuda:0"),
+        lambda: torch.ones(3).cuda(),
+        lambda: torch.ones(3).to("cuda"),
+        lambda: torch.ones(3).to(device=0),
+        lambda: torch.ones(3).to(torch.zeros(1, device="cuda")),
+        lambda: torch.ones(3, device="cuda").to(torch.float16),
+        lambda: torch.ones(3, device="cuda")[1:] + 1,
+        lambda: torch.ones(3, device="cuda") + torch.tensor(2.0),
+        lambda: torch.stack([torch.ones(3, device="cuda")] * 2),
+        lambda: torch.empty_like(torch.ones(3, device="cuda")),
+        lambda: torch.ones(3, device="cuda").new_zeros(2),
+        lambda: torch.ones(3, device="cuda").split(1)[2],
+        lambda: torch.nn.Linear(2, 2).cuda().weight,
+        lambda: torch.nn.Linear(2, 2, device="cuda").bias,
+        lambda: torch.randn(2, device="cuda", generator=torch.Generator("cuda").manual_seed(1)),
+    ],
+)
+def test_what_is_made_for_the_gpu_is_on_it(device: VirtualDevice, make: object) -> None:
+    assert side(make()) == "cuda:0"  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.zeros(3),
+        lambda: torch.zeros(3, device="cpu"),
+        lambda: torch.ones(3, device="cuda").cpu(),
+        lambda: torch.ones(3, device="cuda").to("cpu", torch.float16),
+        lambda: torch.ones(3) + 1,
+        lambda: torch.nn.Linear(2, 2).weight,
+        lambda: torch.zeros(3, pin_memory=True),
+        lambda: torch.from_numpy(torch.zeros(3).numpy()),
+    ],
+)
+def test_what_is_made_on_the_host_stays_there(device: VirtualDevice, make: object) -> None:
+    assert side(make()) == "cpu"  # type: ignore[operator]
+
+
+def test_moving_copies_and_staying_does_not(device: VirtualDevice) -> None:
+    host = torch.zeros(3)
+    there = host.cuda()
+    there += 1
+    back = there.cpu()
+    there += 1
+    assert (host.tolist(), back.tolist(), there.tolist()) == ([0] * 3, [1] * 3, [2] * 3)
+    assert there.cuda().data_ptr() == there.to("cuda").data_ptr() == there.data_ptr()
+    assert host.cpu().data_ptr() == host.to("cpu").data_ptr() == host.data_ptr()
+    assert there.to("cuda", copy=True).data_ptr() != there.data_ptr()
+
+
+def test_a_default_device_is_followed(device: VirtualDevice) -> None:
+    with torch.device("cuda"):
+        assert (side(torch.zeros(1)), side(torch.zeros(1, device="cpu"))) == ("cuda:0", "cpu")
+    assert side(torch.zeros(1)) == "cpu"
+    torch.set_default_device("cuda")
+    assert side(torch.zeros(1)) == "cuda:0"
+    torch.set_default_device(None)
+    assert side(torch.zeros(1)) == "cpu"
+
+
+def test_backward_of_a_function_of_the_program_may_ask_for_the_gpu(device: VirtualDevice) -> None:
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(context, x):
+            return x * 2
+
+        @staticmethod
+        def backward(context, gradient):
+            assert gradient.is_cuda
+            return gradient * torch.full((1,), 2.0, device="cuda")
+
+    x = torch.ones(3, device="cuda", requires_grad=True)
+    Twice.apply(x).sum().backward()
+    assert (side(x.grad), x.grad.tolist()) == ("cuda:0", [2.0] * 3)
+    (gradient,) = torch.autograd.grad(Twice.apply(x).sum(), x)
+    assert gradient.tolist() == [2.0] * 3
+
+
+def test_torch_says_what_the_device_is(device: VirtualDevice) -> None:
+    assert (torch.cuda.is_available(), torch.cuda.device_count(), torch.cuda.current_device()) == (True, 1, 0)
+    properties = torch.cuda.get_device_properties("cuda")
+    assert properties.gcnArchName.startswith("gfx942")
+    assert (properties.multi_processor_count, properties.warp_size) == (304, 64)
+    assert torch.cuda.get_device_capability() == (9, 4)
+    assert torch.version.hip
+    with torch.cuda.device(0), torch.cuda.stream(torch.cuda.Stream()):
+        torch.cuda.synchronize()
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    end.record()
+    assert start.elapsed_time(end) == 0
+
+
+@pytest.mark.parametrize("index", ["cuda:1", torch.device("cuda", 2), 3])
+def test_there_is_one_gpu(device: VirtualDevice, index: object) -> None:
+    for ask in (lambda: torch.zeros(1).to(index), lambda: torch.cuda.set_device(index)):
+        with pytest.raises(CliError, match="and there is one"):
+            ask()
+
+
+def test_what_has_no_meaning_is_refused(device: VirtualDevice) -> None:
+    for ask in (torch.cuda.memory_allocated, torch.cuda.CUDAGraph, torch.cuda.mem_get_info):
+        with pytest.raises(CliError, match="does not have"):
+            ask()
+
+
+def test_torch_is_as_before_afterwards() -> None:
+    before = torch.cuda.is_available, torch.version.hip, torch.Generator
+    with virtual_device("mi300x") as virtual, torch_on(virtual):
+        assert torch.cuda.is_available is not before[0]
+    assert (torch.cuda.is_available, torch.version.hip, torch.Generator) == before
+    assert torch.zeros(1).device.type == "cpu"
+    assert virtual.tensor_device == "cpu"
