@@ -224,15 +224,17 @@ class ScriptLaunches:
 
     def __init__(self, spec: Device) -> None:
         self._spec = spec
-        self._rows: dict[tuple[int, tuple[int, ...]], KernelRow] = {}
-        self._codes: dict[int, object] = {}
+        self._rows: dict[tuple[str, tuple[int, ...]], KernelRow] = {}
+        self._codes: dict[int, tuple[object, str]] = {}
 
     def add(self, launch: Launch) -> None:
         """Take the next launch; the first of all pays for waking an idle queue."""
         time = launch.result.time if self._rows else _stream_times([launch], self._spec)[0]
         # By identity, as hashing the text of a code object takes longer than its launch; it is kept for that.
-        self._codes[id(launch.code_object)] = launch.code_object
-        key = (id(launch.code_object), launch.grid)
+        code = launch.code_object
+        if id(code) not in self._codes:
+            self._codes[id(code)] = code, code.digest
+        key = (self._codes[id(code)][1], launch.grid)
         known = self._rows.get(key)
         self._rows[key] = _kernel_row([(launch, time)]) if known is None else _with_launch(known, launch, time)
 
