@@ -92,7 +92,8 @@ def run_python(*words: str, folder: Path) -> None:
 @pytest.mark.docs
 @pytest.mark.parametrize("command", CLI_COMMANDS)
 def test_command_runs(command: str, tmp_path: Path) -> None:
-    run_python("-m", "wavecast.cli", *shlex.split(command)[3:], folder=tmp_path)
+    words = [str(ROOT / word) if word.startswith("docs/") else word for word in shlex.split(command)[3:]]
+    run_python("-m", "wavecast.cli", *words, folder=tmp_path)
 
 
 @pytest.mark.docs

@@ -61,14 +61,21 @@ def test_file_that_is_no_assembly(tmp_path: Path, capsys: pytest.CaptureFixture[
     path = tmp_path / "empty.s"
     path.write_text("")
     assert run(["inspect", str(path)]) == 1
-    assert capsys.readouterr().err.startswith("error: the text has no .amdhsa_kernel directive")
+    assert capsys.readouterr().err.startswith("error: the text has no .amdgcn_target directive")
 
 
 def test_file_that_is_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "kernel.s"
+    path.write_bytes(b"\x40\xff\xfe")
+    assert run(["inspect", str(path)]) == 1
+    assert capsys.readouterr().err.startswith(f"error: {path} is not assembly text\n\nhint: ")
+
+
+def test_machine_code_that_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "kernel.hsaco"
     path.write_bytes(b"\x7fELF\x02\x01\x01\x40\xff\xfe")
     assert run(["inspect", str(path)]) == 1
-    assert capsys.readouterr().err.startswith(f"error: {path} is not assembly text\n\nhint: ")
+    assert capsys.readouterr().err.startswith(f"error: {path} is a damaged ELF file")
 
 
 @pytest.mark.parametrize(("variant", "fences"), [("atomic-acq-rel", 2), ("atomic-relaxed", 0)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,25 +10,29 @@ import typer
 from wavecast.cli import output
 from wavecast.cli.errors import misuse, unknown
 from wavecast.cli.facts import MEMORY_GROUPS, Group, KernelFacts, facts_to_json
+from wavecast.cli.kernel_file import SUFFIXES, existing_file, is_kernel_file
 
 
 def inspect(
-    target: Annotated[str, typer.Argument(help="An experiment of the catalogue, or an assembly file (.s, .amdgcn).")],
+    target: Annotated[str, typer.Argument(help="An experiment, or a file: .hip, .cpp, .s, .hsaco, …")],
     variant: Annotated[list[str] | None, typer.Option(help="Only this one of the experiment; may be repeated.")] = None,
-    device: Annotated[str | None, typer.Option(help="Device to compile for; default: the experiment's.")] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Device to compile for; default: the experiment's, mi300x for source.")
+    ] = None,
     shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
-    kernel: Annotated[str | None, typer.Option(help="Only this kernel, by its symbol.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="Only this kernel, by its name or symbol.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print wavecast.inspect/1 on stdout.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns.")] = False,
 ) -> None:
     """Show what compiled kernels are made of: registers, LDS, memory instructions and their widths, fences."""
-    path = Path(target)
-    if path.is_file():
-        if variant or device or shape:
-            raise misuse(f"{target} is a file", hint="--variant, --device and --shape are for experiments")
+    if is_kernel_file(target):
+        if variant or shape:
+            raise misuse(f"{target} is a file", hint="--variant and --shape are for experiments")
         from wavecast.cli import simulate
 
-        kernels = [simulate.facts_of_file(path, kernel=kernel)]
+        if device is not None and device not in simulate.device_names():
+            raise unknown("device", device, simulate.device_names())
+        kernels = simulate.facts_of_file(existing_file(target), device=device, kernel=kernel)
     else:
         kernels = _facts_of_experiment(target, variants=variant or [], device=device, shape=shape)
         if kernel is not None:
@@ -51,7 +54,7 @@ def _facts_of_experiment(name: str, *, variants: list[str], device: str | None, 
     if name not in EXPERIMENTS:
         raise misuse(
             f"{name!r} is neither a file nor an experiment",
-            hint=f"give an assembly file (.s, .amdgcn) or one of: {', '.join(EXPERIMENTS)}",
+            hint=f"give a file ({', '.join(SUFFIXES)}) or one of: {', '.join(EXPERIMENTS)}",
         )
     experiment = EXPERIMENTS[name]
     if device is not None and device not in simulate.device_names():

@@ -1,4 +1,4 @@
-"""``predict``: the time of the catalogue's experiments, from the code objects that a GPU would run."""
+"""``predict``: the time of the catalogue's experiments and of users' kernels, from the code that a GPU would run."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import typer
 
 from wavecast.cli import output
 from wavecast.cli.errors import CliError, misuse, unknown
+from wavecast.cli.kernel_file import Launch, existing_file, is_kernel_file
 
 if TYPE_CHECKING:
     from wavecast.cli.prediction import Case, Outcome
@@ -23,7 +24,8 @@ CATALOGUE_SCHEMA = "wavecast.catalogue/1"
 
 def predict(
     experiments: Annotated[
-        list[str] | None, typer.Argument(help="Names of the catalogue; the default set if none is given.")
+        list[str] | None,
+        typer.Argument(help="Names of the catalogue, or one file with a kernel (.hip, .s, .hsaco, …)."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="The whole catalogue; takes some minutes.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the catalogue and stop.")] = False,
@@ -38,12 +40,56 @@ def predict(
     sensitivity: Annotated[bool, typer.Option("--sensitivity", help="Say which constants decide.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print wavecast.predict/1 on stdout.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns; adds bytes and registers.")] = False,
+    kernel: Annotated[str | None, typer.Option(help="Kernel of the file; may be left out if it has one.")] = None,
+    grid: Annotated[str | None, typer.Option(help="Workgroups of the file's kernel: X, X,Y or X,Y,Z.")] = None,
+    block: Annotated[str | None, typer.Option(help="Work-items of a workgroup: X, X,Y or X,Y,Z.")] = None,
+    arg: Annotated[
+        list[str] | None,
+        typer.Option(help="Next argument of the kernel: buf:SIZE:DTYPE:FILL, npy:PATH, i32:5, 0.5, …"),
+    ] = None,
+    lds_bytes: Annotated[int, typer.Option(min=0, help="Dynamic LDS bytes of the launch.")] = 0,
+    position: Annotated[str, typer.Option(help="Of the launch in its stream: first or back-to-back.")] = "first",
+    warm: Annotated[bool, typer.Option("--warm", help="An equal launch just before left its data in caches.")] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="Execute every workgroup, not a sample of them.")] = False,
+    include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder with headers.")] = None,
+    define: Annotated[list[str] | None, typer.Option("--define", "-D", help="Macro: NAME or NAME=VALUE.")] = None,
+    compile_option: Annotated[
+        list[str] | None, typer.Option(help="Word for the compiler: --compile-option=-O1.")
+    ] = None,
 ) -> None:
     """Predict how long kernels take, and why, by executing their code objects without a GPU."""
     from wavecast.cli import plots, records, tables
     from wavecast.cli.doctor import package_version
     from wavecast.cli.rows import document_to_json
 
+    targets = experiments or []
+    launch = Launch(
+        kernel,
+        grid,
+        block,
+        arg or (),
+        lds_bytes,
+        position,
+        warm,
+        whole,
+        include or (),
+        define or (),
+        compile_option or (),
+    )
+    if any(map(is_kernel_file, targets)):
+        if len(targets) > 1 or everything or listing or variant or shape or freeze:
+            raise misuse(
+                f"{next(filter(is_kernel_file, targets))} is a file",
+                hint="name one file alone; --all, --list, --variant, --shape and --freeze are for experiments",
+            )
+        show = None if json else partial(tables.print_outcome, wide=wide, sensitivity=sensitivity)
+        _predict_file(targets[0], launch, device=device, plot=plot, sensitivity=sensitivity, show=show)
+        return
+    if launch != Launch():
+        raise misuse(
+            "an option that describes a launch, and no file to launch a kernel of",
+            hint="predict path/to/kernel.hip --kernel NAME --grid … --block … --arg …",
+        )
     if listing and plot is not None:
         raise misuse("nothing to plot: --list predicts nothing", hint="leave one of --list and --plot out")
     if listing:
@@ -63,8 +109,7 @@ def predict(
     if json:
         output.print_json(document_to_json(_document(outcomes, sensitivity=sensitivity)))
     if plot is not None:
-        written = plots.write(cases, outcomes, directory=plot)
-        output.print_message(f"wrote {len(written)} files to {plot}: every picture as PNG, SVG and CSV")
+        _say_written(plots.write(cases, outcomes, directory=plot), plot)
     if freeze is not None:
         for path in records.freeze(_complete(rows, cases), directory=freeze):
             output.print_message(f"wrote {path}")
@@ -72,6 +117,37 @@ def predict(
         output.print_error(str(error), error.hint)
     if failures:
         raise failures[-1]
+
+
+def _predict_file(
+    target: str,
+    launch: Launch,
+    *,
+    device: str | None,
+    plot: Path | None,
+    sensitivity: bool,
+    show: Callable[[Outcome], None] | None,
+) -> None:
+    from wavecast.cli import plots
+    from wavecast.cli.kernel_file import predict_file
+    from wavecast.cli.prediction import Outcome
+    from wavecast.cli.rows import document_to_json
+
+    path = existing_file(target)
+    if plot is not None:
+        plots.check_place(plot)
+    row, prediction = predict_file(path, launch, device=device)
+    outcome = Outcome((row,), (), (prediction,))
+    if show is None:
+        output.print_json(document_to_json(_document([outcome], sensitivity=sensitivity)))
+    else:
+        show(outcome)
+    if plot is not None:
+        _say_written(plots.write_rows(outcome.rows, outcome.predictions, directory=plot), plot)
+
+
+def _say_written(files: Sequence[Path], directory: Path) -> None:
+    output.print_message(f"wrote {len(files)} files to {directory}: every picture as PNG, SVG and CSV")
 
 
 def _list_catalogue(*, json: bool, wide: bool) -> None:

@@ -76,8 +76,8 @@ class Row:
     """One variant on one shape.
 
     Attributes:
-        experiment: Name in the catalogue.
-        variant: Name in the experiment.
+        experiment: Name in the catalogue; of a kernel file, its name.
+        variant: Name in the experiment; of a kernel file, the kernel's.
         baseline: The variant that ``speedup`` compares with.
         device: ``mi300x``, …
         arch: ``gfx942``, ``gfx950``.
@@ -85,7 +85,7 @@ class Row:
         recipe: Training recipe, for training steps.
         shape: Sizes by name, ``{"tokens": 32768, "n": 2048, "groups": 32}``.
         dtype: Element type of the input and of the result, ``bf16 -> e4m3fnuz``.
-        path: Which implementation ran: ``triton``, ``hip``, ``reference``.
+        path: What ran: ``triton``, ``hip``, ``reference``; of a kernel file ``hip``, ``assembly``, ``code-object``.
         launches: Kernel launches.
         kernels: The kernels, in launch order.
         predicted_us: Predicted time of all kernels in one stream.
@@ -116,7 +116,7 @@ class Row:
         memory_bytes: Peak memory of a rank.
         counters: Hardware counters by name.
         wavecast: Version of Wavecast.
-        triton: Version of Triton that compiled the kernels.
+        triton: Version of Triton that compiled the kernels; null if another compiler did.
         spec: Identity of the device specification.
         code_object: Content hashes of the kernels, joined by commas in launch order.
     """

@@ -12,14 +12,23 @@ from typing import TYPE_CHECKING, Any
 from wavecast.cli.devices import Constant, DeviceFacts
 from wavecast.cli.errors import CliError, ExitCode, misuse
 from wavecast.cli.facts import Group, InstructionCount, KernelFacts
+from wavecast.cli.launch_arguments import Parameter
 from wavecast.cli.launches import LaunchFacts, LevelBytes
 from wavecast.cli.rows import Effect, KernelRow
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from wavecast.simulator.compile.code_object import CodeObject
     from wavecast.simulator.devices import Device
+    from wavecast.simulator.launch import LaunchResult
     from wavecast.simulator.program.kernel import Kernel
     from wavecast.simulator.timing import TimePrediction
     from wavecast.simulator.virtual import Launch
+
+
+# HIP source is compiled for this one's architecture where no device is named.
+_SOURCE_DEVICE = "mi300x"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +38,7 @@ class Prediction:
     Attributes:
         arch: Architecture of the device.
         spec: Identity of the device specification.
-        triton: Version of Triton that compiled the kernels.
+        triton: Version of Triton that compiled the kernels; None if another compiler did.
         kernels: The kernels in launch order, equal launches summed.
         time_us: Time of all launches in one stream; the first pays the launch cost, the others follow back to back.
         low_us: Lower end of the interval.
@@ -38,11 +47,12 @@ class Prediction:
         store_widths: The same of stores.
         launches: Every launch, in order.
         sensitivity: What each uncertain constant makes of the time, the one that moves it most first.
+        minimum_bytes: Bytes of the lines that the kernels touch, read and written once each; of a kernel file only.
     """
 
     arch: str
     spec: str
-    triton: str
+    triton: str | None
     kernels: tuple[KernelRow, ...]
     time_us: float | None
     low_us: float | None
@@ -51,6 +61,34 @@ class Prediction:
     store_widths: Mapping[int, float] = field(default_factory=dict)
     launches: tuple[LaunchFacts, ...] = ()
     sensitivity: tuple[Effect, ...] = ()
+    minimum_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedKernel:
+    """A kernel of a file, ready to be launched.
+
+    Attributes:
+        name: Its name in the source; its symbol where that is not mangled.
+        path: What the file is: ``hip``, ``assembly`` or ``code-object``.
+        parameters: What it takes.
+        code: Its code object.
+    """
+
+    name: str
+    path: str
+    parameters: tuple[Parameter, ...]
+    code: CodeObject
+
+
+@dataclass(frozen=True, slots=True)
+class _FileLaunch:
+    """One launch of a kernel of a file, as ``Launch`` is of a kernel of a program."""
+
+    kernel: str
+    code_object: CodeObject
+    grid: tuple[int, int, int]
+    result: LaunchResult
 
 
 @contextmanager
@@ -59,12 +97,14 @@ def translated_errors() -> Iterator[None]:
 
     Raises:
         CliError: 1 for what the simulator refuses and for tensors that memory has no room for, 2 for arguments that an
-            operator refuses, 3 for a missing package.
+            operator refuses, 3 for a missing package, compiler or disassembler.
     """
-    from wavecast.simulator.errors import SimulatorError
+    from wavecast.simulator.errors import MissingToolError, SimulatorError
 
     try:
         yield
+    except MissingToolError as error:
+        raise CliError(str(error), hint=error.hint, code=ExitCode.NOT_HERE) from error
     except SimulatorError as error:
         raise CliError(str(error), hint=error.hint) from error
     except ValueError as error:
@@ -81,24 +121,151 @@ def translated_errors() -> Iterator[None]:
         raise CliError(f"the package {error.name!r} is not installed", hint=hint, code=ExitCode.NOT_HERE) from error
 
 
-def facts_of_file(path: Path, *, kernel: str | None = None) -> KernelFacts:
-    """Instruction facts of a kernel in an assembly file.
+def facts_of_file(path: Path, *, device: str | None = None, kernel: str | None = None) -> list[KernelFacts]:
+    """Instruction facts of the kernels of a file: HIP source, assembly text or machine code.
 
     Args:
-        path: AMDGCN assembly text, as Triton or ``clang -S`` writes it.
-        kernel: Symbol; may be left out when the file has one kernel.
+        path: The file.
+        device: Device whose architecture HIP source is compiled for, and that is taken from a file with several; None
+            takes MI300X's for source, and what the file has otherwise.
+        kernel: Only this one, by its name in the source or its symbol.
     """
-    from wavecast.simulator.compile.code_object import code_digest
-    from wavecast.simulator.program.assembly import parse_assembly
+    with translated_errors():
+        codes = _code_objects(path, device=device)
+        chosen = codes if kernel is None else (_named(codes, kernel),)
+        return [
+            _facts(_parsed(code), device=None, digest=code.digest, toolchain=code.toolchain, variant=None)
+            for code in chosen
+        ]
+
+
+def _code_objects(path: Path, *, device: str | None, **compilation: Any) -> tuple[CodeObject, ...]:
+    """Every kernel of a file; that of the one architecture it has if no device is given."""
+    from wavecast.simulator.compile.load import HIP_SUFFIXES, load_code_objects
+    from wavecast.simulator.devices.loader import load_device
+
+    is_source = path.suffix in HIP_SUFFIXES
+    arch = load_device(device or _SOURCE_DEVICE).arch if device is not None or is_source else None
+    return load_code_objects(path, arch=arch, **compilation)
+
+
+def _named(codes: Sequence[CodeObject], kernel: str | None) -> CodeObject:
+    from wavecast.simulator.compile.load import kernel_named
+    from wavecast.simulator.errors import LaunchError
 
     try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        hint = "disassemble a code object first, or give the text that the compiler wrote"
-        raise CliError(f"{path} is not assembly text", hint=hint) from error
+        return kernel_named(codes, kernel)
+    except LaunchError as error:
+        raise misuse(str(error), hint=error.hint.replace("name one of them", "name one with --kernel")) from error
+
+
+def _parsed(code: CodeObject) -> Kernel:
+    from wavecast.simulator.program.assembly import parse_assembly
+
+    return parse_assembly(code.assembly, name=code.name, lds_bytes=code.lds_bytes)
+
+
+def load_kernel(
+    path: Path,
+    *,
+    kernel: str | None,
+    device: str,
+    include_dirs: Sequence[Path] = (),
+    defines: Mapping[str, str | None] | None = None,
+    options: Sequence[str] = (),
+) -> LoadedKernel:
+    """A kernel of a file, with what it takes.
+
+    Args:
+        path: HIP source, assembly text or machine code.
+        kernel: Its name in the source, or its symbol; None for the only one.
+        device: Name of the device.
+        include_dirs: Folders with headers of HIP source.
+        defines: Its macros.
+        options: More words for its compiler.
+    """
+    from wavecast.simulator.compile.load import ASSEMBLY_SUFFIXES, HIP_SUFFIXES
+    from wavecast.simulator.compile.symbol import argument_types, source_name
+
     with translated_errors():
-        parsed = parse_assembly(text, name=kernel)
-        return _facts(parsed, device=None, digest=code_digest(text), toolchain=None, variant=None)
+        codes = _code_objects(path, device=device, include_dirs=include_dirs, defines=defines, options=options)
+        code = _named(codes, kernel)
+        explicit = [argument for argument in _parsed(code).arguments if not argument.is_hidden]
+    types: Sequence[str | None] = argument_types(code.name) or ()
+    if len(types) != len(explicit):
+        types = [None] * len(explicit)
+    parameters = tuple(
+        Parameter(argument.name or str(position), argument.kind == "global_buffer", argument.size, kind)
+        for position, (argument, kind) in enumerate(zip(explicit, types, strict=True))
+    )
+    kinds = {**dict.fromkeys(HIP_SUFFIXES, "hip"), **dict.fromkeys(ASSEMBLY_SUFFIXES, "assembly")}
+    return LoadedKernel(source_name(code.name), kinds.get(path.suffix, "code-object"), parameters, code)
+
+
+def predict_launch(
+    loaded: LoadedKernel,
+    *,
+    device: str,
+    grid: tuple[int, int, int],
+    block: tuple[int, int, int],
+    values: Sequence[np.ndarray | int | bytes],
+    lds_bytes: int,
+    position: str,
+    warm: bool,
+    whole: bool,
+) -> Prediction:
+    """Execute one launch and predict its time.
+
+    Args:
+        loaded: The kernel.
+        device: Name of the device.
+        grid: Workgroups in x, y, z.
+        block: Work-items of a workgroup.
+        values: One for each parameter: an array, 0 for a null pointer, bytes for what is passed by value.
+        lds_bytes: Dynamic LDS bytes.
+        position: ``first`` or ``back-to-back``.
+        warm: Whether the memory-side cache holds the launch's data.
+        whole: Execute every workgroup instead of a sample.
+    """
+    from wavecast.simulator.devices.loader import load_device
+    from wavecast.simulator.execute.memory import AddressSpace
+    from wavecast.simulator.launch import simulate_launch
+    from wavecast.simulator.timing import predict_time
+
+    memory = AddressSpace()
+    spec = load_device(device)
+    with translated_errors():
+        arguments = [
+            value if isinstance(value, int | bytes) else memory.map_array(value, parameter.name)
+            for value, parameter in zip(values, loaded.parameters, strict=True)
+        ]
+        result = simulate_launch(
+            loaded.code,
+            grid=grid,
+            block=block,
+            lds_bytes=lds_bytes,
+            arguments=arguments,
+            memory=memory,
+            device=spec,
+            workgroups="all" if whole else "sample",
+        )
+        time = predict_time(result.kernel, result.execution, result.traffic, spec, position=position, warm=warm)
+    launch = _FileLaunch(loaded.code.name, loaded.code, grid, result)
+    version = loaded.code.toolchain.removeprefix("triton ")
+    return Prediction(
+        arch=spec.arch,
+        spec=spec.digest,
+        triton=version if version != loaded.code.toolchain else None,
+        kernels=_kernel_rows([launch], [time]),
+        time_us=time.predicted_us,
+        low_us=time.low_us,
+        high_us=time.high_us,
+        load_widths=_width_shares([launch], ("load", "lds_direct")),
+        store_widths=_width_shares([launch], ("store",)),
+        launches=(_launch_facts(launch, time),),
+        sensitivity=_effects([time], spec),
+        minimum_bytes=round(result.traffic.minimum_bytes),
+    )
 
 
 def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -> list[KernelFacts]:
@@ -109,7 +276,6 @@ def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -
         device: Name of the device that they are compiled for.
         variant: Name to put on the facts.
     """
-    from wavecast.simulator.program.assembly import parse_assembly
     from wavecast.simulator.virtual import virtual_device
 
     with translated_errors():
@@ -118,7 +284,7 @@ def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -
         codes = {launch.code_object.digest: launch.code_object for launch in virtual.launches}
         return [
             _facts(
-                parse_assembly(code.assembly, name=code.name, lds_bytes=code.lds_bytes),
+                _parsed(code),
                 device=virtual.spec,
                 digest=code.digest,
                 toolchain=code.toolchain,
@@ -326,7 +492,7 @@ def combined_us(device: str) -> Callable[[Mapping[str, float]], float]:
     return lambda terms: combine_us({Bound(name): us for name, us in terms.items()}, spec)
 
 
-def _width_shares(launches: Sequence[Launch], kinds: Sequence[str]) -> dict[int, float]:
+def _width_shares(launches: Sequence[Launch | _FileLaunch], kinds: Sequence[str]) -> dict[int, float]:
     """Bytes a lane of executed instructions of these kinds to their share of all bytes that they ask for."""
     asked: Counter[int] = Counter()
     for launch in launches:
@@ -346,7 +512,7 @@ def _stream_times(launches: Sequence[Launch], device: Device) -> list[TimePredic
     return [woken, *(launch.result.time for launch in launches[1:])]
 
 
-def _launch_facts(launch: Launch, time: TimePrediction) -> LaunchFacts:
+def _launch_facts(launch: Launch | _FileLaunch, time: TimePrediction) -> LaunchFacts:
     from wavecast.simulator.timing import executed_operations
 
     traffic = launch.result.traffic
@@ -409,15 +575,15 @@ def _effects(times: Sequence[TimePrediction], device: Device) -> tuple[Effect, .
     return tuple(sorted(effects, key=lambda effect: -abs(effect.high_us - effect.low_us)))
 
 
-def _kernel_rows(launches: Sequence[Launch], times: Sequence[TimePrediction]) -> tuple[KernelRow, ...]:
+def _kernel_rows(launches: Sequence[Launch | _FileLaunch], times: Sequence[TimePrediction]) -> tuple[KernelRow, ...]:
     """One row for each code object and grid, in the order of the first launch, times and bytes summed."""
-    groups: dict[tuple[str, tuple[int, ...]], list[tuple[Launch, TimePrediction]]] = {}
+    groups: dict[tuple[str, tuple[int, ...]], list[tuple[Launch | _FileLaunch, TimePrediction]]] = {}
     for launch, time in zip(launches, times, strict=True):
         groups.setdefault((launch.code_object.digest, launch.grid), []).append((launch, time))
     return tuple(_kernel_row(members) for members in groups.values())
 
 
-def _kernel_row(members: Sequence[tuple[Launch, TimePrediction]]) -> KernelRow:
+def _kernel_row(members: Sequence[tuple[Launch | _FileLaunch, TimePrediction]]) -> KernelRow:
     launch, time = members[0]
     traffics = [member.result.traffic for member, _ in members]
     resources = launch.result.kernel.resources

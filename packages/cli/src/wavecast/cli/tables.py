@@ -92,16 +92,19 @@ def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:
     for row in rows:
         cells = _cells(row)
         table.add_row(*(cell for cell, (_, narrow) in zip(cells, COLUMNS, strict=True) if wide or narrow))
-    experiment = EXPERIMENTS[first.experiment]
-    where = f"{first.device} ({first.arch}), {first.dtype}, Triton {first.triton}"
-    for line in (f"{first.experiment}  {sizes}", where, textwrap.fill(experiment.summary, output.NARROW)):
+    experiment = EXPERIMENTS.get(first.experiment)  # None for a file of the user's
+    compiler = f"Triton {first.triton}" if first.triton else None
+    where = ", ".join(filter(None, (f"{first.device} ({first.arch})", first.dtype, compiler)))
+    summary = [textwrap.fill(experiment.summary, output.NARROW)] if experiment else []
+    for line in (f"{first.experiment}  {sizes}", where, *summary):
         output.print_table(line, wide=wide)
     output.print_table(table, wide=wide)
     elsewhere = [
         f"published: {item.variant}, {output.significant(item.time_us)} µs: {item.source}"
-        for item in experiment.published_elsewhere(shape=first.shape, device=first.device)
+        for item in (experiment.published_elsewhere(shape=first.shape, device=first.device) if experiment else ())
     ]
-    for line in [*_remarks(rows), *elsewhere, *([f"note: {experiment.remark}"] if experiment.remark else [])]:
+    notes = [f"note: {experiment.remark}"] if experiment and experiment.remark else []
+    for line in [*_remarks(rows), *elsewhere, *notes]:
         output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
     output.print_table("", wide=wide)
 

@@ -6,6 +6,6 @@ it into a figure, and is the only part that needs matplotlib.
 
 from __future__ import annotations
 
-from wavecast.cli.plots.files import check_place, write
+from wavecast.cli.plots.files import check_place, write, write_rows
 
-__all__ = ["check_place", "write"]
+__all__ = ["check_place", "write", "write_rows"]

@@ -16,6 +16,7 @@ from wavecast.cli.plots.picture import Picture
 
 if TYPE_CHECKING:
     from wavecast.cli.prediction import Case, Outcome
+    from wavecast.cli.rows import Row
 
 
 def check_place(directory: Path) -> None:
@@ -47,18 +48,46 @@ def write(cases: Sequence[Case], outcomes: Sequence[Outcome], *, directory: Path
     written: list[Path] = []
     for case, outcome in zip(cases, outcomes, strict=True):
         elsewhere = case.experiment.published_elsewhere(shape=case.shape, device=case.device)
-        comparison = compare(
-            outcome.rows,
-            outcome.predictions,
-            device=simulate.device_facts(case.device),
-            elsewhere=[(item.variant, item.time_us) for item in elsewhere],
-        )
-        if comparison is None:
+        published = [(item.variant, item.time_us) for item in elsewhere]
+        files = write_rows(outcome.rows, outcome.predictions, directory=directory, elsewhere=published)
+        if not files and not outcome.rows:
             output.print_message(f"nothing to plot for {case.experiment.name}: no variant was predicted")
-            continue
-        for picture in pictures(comparison):
-            written += _write(picture, directory / f"{comparison.stem}-{picture.name}")
+        written += files
     return written
+
+
+def write_rows(
+    rows: Sequence[Row],
+    predictions: Sequence[simulate.Prediction],
+    *,
+    directory: Path,
+    elsewhere: Sequence[tuple[str, float]] = (),
+) -> list[Path]:
+    """Write every picture of rows that are compared; say on stderr which ones there are not.
+
+    Args:
+        rows: Of one experiment, or one kernel file, on one shape and device.
+        predictions: What each was made from.
+        directory: Where to; it is created.
+        elsewhere: As in ``Comparison``.
+
+    Returns:
+        The files that were written; none if no time is known.
+
+    Raises:
+        CliError: 2 if they cannot be written.
+    """
+    if not rows:
+        return []
+    device = simulate.device_facts(rows[0].device)
+    comparison = compare(rows, predictions, device=device, elsewhere=elsewhere)
+    if comparison is None:
+        return []
+    return [
+        path
+        for picture in pictures(comparison)
+        for path in _write(picture, directory / f"{comparison.stem}-{picture.name}")
+    ]
 
 
 def pictures(comparison: Comparison) -> Iterator[Picture]:

@@ -21,7 +21,7 @@ _COMPILER = re.compile(r'^\s*\.ident\s+"(?:AMD )?(clang) version ([^\s"]+)', re.
 def load_code_objects(
     path: Path,
     *,
-    arch: str,
+    arch: str | None,
     include_dirs: Sequence[Path | str] = (),
     defines: Mapping[str, str | int | None] | None = None,
     options: Sequence[str] = (),
@@ -33,7 +33,8 @@ def load_code_objects(
 
     Args:
         path: The file.
-        arch: Architecture to compile for, and to take from a file that has several.
+        arch: Architecture to compile for, and to take from a file that has several. None takes the one that there is,
+            which HIP source does not have.
         include_dirs: For HIP source, see ``compile_hip``.
         defines: Likewise.
         options: Likewise.
@@ -50,6 +51,8 @@ def load_code_objects(
     if start.startswith(BINARY_MAGICS):
         codes = read_binary(path, arch=arch)
     elif path.suffix in HIP_SUFFIXES:
+        if arch is None:
+            raise AssemblyError(f"{path} is source, which is for no architecture", hint="say for which it is compiled")
         return compile_hip(path, arch=arch, include_dirs=include_dirs, defines=defines, options=options)
     elif path.suffix in ASSEMBLY_SUFFIXES:
         codes = read_assembly(path)
@@ -63,7 +66,7 @@ def load_code_objects(
         raise AssemblyError(
             f"{path} is compiled already", hint="include folders, macros and options are for HIP source"
         )
-    if codes[0].arch != arch:
+    if arch is not None and codes[0].arch != arch:
         raise AssemblyError(f"{path} is for {codes[0].arch}, and {arch} is wanted", hint=f"compile it for {arch}")
     return codes
 
