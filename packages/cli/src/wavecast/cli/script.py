@@ -29,7 +29,7 @@ class ScriptRun:
         arguments: Its arguments.
         device: Name of the device.
         arch: Architecture of the device.
-        triton: Version of Triton.
+        triton: Version of Triton; None if none compiled a kernel.
         spec: Identity of the device specification.
         kernels: What it launched, equal launches summed, in the order of the first launch.
         failure: How it failed, or None.
@@ -40,7 +40,7 @@ class ScriptRun:
     arguments: tuple[str, ...]
     device: str
     arch: str
-    triton: str
+    triton: str | None
     spec: str
     kernels: tuple[KernelRow, ...]
     failure: str | None
