@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,9 +13,12 @@ from hypothesis import settings
 
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.execute.runs import straight_runs
 from wavecast.simulator.program.instruction import Instruction, SourceLine
 from wavecast.simulator.program.kernel import Kernel, Resources
 from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic, residency
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 # The same examples in every run: what fails here fails everywhere.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
@@ -33,9 +38,9 @@ def make_execution(kernel: Kernel, workgroups: int, *, work: Sequence[int] | Non
     waves = kernel.workgroup_size // 64
     executed = np.full(len(kernel.instructions), workgroups * waves, dtype=np.int64)
     per_workgroup = np.full(workgroups, waves * len(kernel.instructions)) if work is None else np.asarray(work)
-    return Execution(
-        kernel, (workgroups, 1, 1), np.arange(workgroups, dtype=np.int64), executed, per_workgroup.astype(np.int64)
-    )
+    runs = straight_runs(0, waves, len(kernel.instructions))
+    ids = np.arange(workgroups, dtype=np.int64)
+    return Execution(kernel, (workgroups, 1, 1), ids, executed, per_workgroup.astype(np.int64), runs=runs)
 
 
 def row(index: int, opcode: str, kind: AccessKind, executed: int, **counts: int) -> InstructionTraffic:

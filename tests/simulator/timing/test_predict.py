@@ -10,6 +10,7 @@ import pytest
 
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.execute.runs import RUN
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import Bound, TimePrediction, combine_us, predict_time
 from wavecast.simulator.traffic import Traffic
@@ -95,8 +96,6 @@ def test_large_workgroups_start_by_the_wave(
         "atomic_requests",
         "hot_line_atomics",
         "release_fences",
-        "lds_clk",
-        "scratch_bytes",
     ],
 )
 def test_more_of_anything_is_never_faster(predict: Callable[..., TimePrediction], name: str) -> None:
@@ -153,34 +152,48 @@ def test_a_dependent_load_makes_latency_the_bound(
 ) -> None:
     kernel = kernel_of(["global_load_dword v1, v0, s[0:1]", "s_waitcnt vmcnt(0)", "s_endpgm"], workgroup_size=64)
     execution = execution_of(kernel, 304)
-    loop = replace(execution, executed=np.array([304_000, 304_000, 304]))
-    traffic = traffic_of(kernel, device, 304)
+    runs = np.array([(0, 0, 0, 2, 999), (0, 0, 0, 3, 1)], dtype=RUN)
+    loop = replace(execution, executed=np.array([304_000, 304_000, 304]), runs=runs)
+    rows = tuple(replace(row, executed=304_000) for row in traffic_of(kernel, device, 304_000).instructions)
+    traffic = traffic_of(kernel, device, 304, instructions=rows)
     found = predict_time(kernel, loop, traffic, device)
     assert found.bound is Bound.LATENCY
     assert "global_load_dword at kernel.py:10" in found.cause
     assert "8 waves a SIMD (wave slots)" in found.cause
-    # A thousand loads one after another, each from HBM at 900 cycles less the issue of nothing between.
-    assert found.compute_unit_us == pytest.approx(1000 * 900 / 2100, rel=0.05)
+    # A thousand loads one after another, each from HBM at 900 cycles and a few of issue.
+    assert found.compute_unit_us == pytest.approx(1000 * 912 / 2100, rel=0.02)
+    load, wait, end = found.instruction_clk
+    assert (load.executed, wait.executed, end.executed) == (1000, 1000, 1)
+    assert load.caused_clk == wait.wait_clk == pytest.approx(1000 * 904, rel=0.02)
 
 
-def test_barriers_keep_loading_and_computing_apart(
+def test_phases_that_do_not_overlap_are_a_term(
     device: Device,
     kernel_of: Callable[..., Kernel],
     execution_of: Callable[..., Execution],
     traffic_of: Callable[..., Traffic],
 ) -> None:
-    """With one workgroup on a compute unit nothing overlaps its phases; with eight the difference fades."""
-    texts = ["global_load_dword v1, v0, s[0:1]", "s_waitcnt vmcnt(0)", *["v_exp_f32"] * 60, "s_endpgm"]
-    slowdown = []
+    """Loading and computing take about as long each; with one workgroup on a compute unit their times add up."""
+    texts = ["global_load_dwordx4 v1, v0", "s_waitcnt vmcnt(0)", "s_barrier", *["v_exp_f32"] * 60, "s_endpgm"]
+    lost = {}
     for vgpr in (512, 32):
-        times = []
-        for body in (texts, [*texts[:2], "s_barrier", *texts[2:]]):
-            kernel = kernel_of(body, vgpr=vgpr)
-            traffic = traffic_of(kernel, device, 65_536)
-            times.append(predict_time(kernel, execution_of(kernel, 65_536), traffic, device).predicted_us)
-        slowdown.append(times[1] / times[0])
-    assert slowdown[0] > 1.05
-    assert 1.0 <= slowdown[1] < slowdown[0]
+        kernel = kernel_of(texts, vgpr=vgpr)
+        traffic = traffic_of(kernel, device, 65_536)
+        busy = {"fabric_read_bytes": 4 * traffic.fabric_read_bytes, "hbm_read_bytes": 4 * traffic.hbm_read_bytes}
+        found = predict_time(kernel, execution_of(kernel, 65_536), replace(traffic, **busy), device)
+        slowest = max(found.compute_unit_us, found.terms[Bound.HBM])
+        lost[vgpr] = found.terms[Bound.OVERLAP] / slowest
+    assert lost[512] > 0.15
+    assert lost[32] < lost[512] / 2
+
+
+def test_instruction_cycles_add_up_to_the_life_of_a_wave(predict: Callable[..., TimePrediction]) -> None:
+    found = predict(1)
+    assert [entry.index for entry in found.instruction_clk] == list(range(7))
+    life = sum(entry.clk for entry in found.instruction_clk)
+    # One wave on each SIMD: 200 cycles of start, then these; the store comes after the end.
+    assert life == pytest.approx(200 + 4 * 7 + 900, rel=0.3)
+    assert max(found.instruction_clk, key=lambda entry: entry.wait_clk).index == 4
 
 
 def test_jagged_groups_take_longer(

@@ -88,6 +88,8 @@ class L1:
     merged_quads_per_clk: float = _in("quads/clk")
     store_quad_clk: float = _in("clk")
     fill_bytes_per_clk: float = _in("B/clk")
+    lines_in_flight: float = _in("lines")
+    latency_spread: float = _in("fraction")
     store_bytes_per_clk: float = _in("B/clk")
 
 
@@ -185,9 +187,7 @@ class Fences:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """How busy resources add up, and what that leaves unexplained."""
+    """How busy resources add up where waves are not simulated, and what the structure leaves unexplained."""
 
-    p_norm: float = _in("exponent")
     pipeline_norm: float = _in("exponent")
-    store_wait: float = _in("fraction")
     residual: float = _in("factor")

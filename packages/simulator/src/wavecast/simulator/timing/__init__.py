@@ -6,10 +6,11 @@ from wavecast.simulator.timing.combine import combine_us
 from wavecast.simulator.timing.facts import KernelFacts, kernel_facts
 from wavecast.simulator.timing.operations import Operations, executed_operations
 from wavecast.simulator.timing.predict import predict_time
-from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity, TimePrediction
+from wavecast.simulator.timing.prediction import Bound, InstructionClk, Position, Sensitivity, TimePrediction
 
 __all__ = [
     "Bound",
+    "InstructionClk",
     "KernelFacts",
     "Operations",
     "Position",

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from wavecast.simulator.devices import Device
+from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.timing.demands import address_clk
-from wavecast.simulator.timing.model import Evaluation
+from wavecast.simulator.timing.compute_unit import KernelForm, Part, Spent, address_clk
+from wavecast.simulator.timing.model import Case, Evaluation
+from wavecast.simulator.timing.opcodes import Unit, unit_of
 from wavecast.simulator.timing.prediction import Bound
 from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic
 
+_PIPE_OF = {
+    Unit.VALU: "vector",
+    Unit.MATRIX: "matrix",
+    Unit.SCALAR: "scalar",
+    Unit.BRANCH: "branch",
+}
 
-def explain(kernel: Kernel, traffic: Traffic, device: Device, evaluation: Evaluation) -> str:
+
+def explain(case: Case, device: Device, evaluation: Evaluation) -> str:
     """Name the count that decides, and the instruction and source line it comes from where one stands out."""
-    bound = evaluation.bound
+    traffic, bound = case.traffic, evaluation.bound
     if bound is Bound.LAUNCH:
         return f"the launch itself takes {evaluation.terms[bound]:.1f} µs, more than the work of the kernel"
     if bound is Bound.WORKGROUP_LAUNCH:
@@ -38,13 +49,39 @@ def explain(kernel: Kernel, traffic: Traffic, device: Device, evaluation: Evalua
         share = 100 * traffic.lds_conflict_clk / max(1, traffic.lds_clk)
         return f"{traffic.lds_clk:,} LDS cycles, {share:.0f} % of them bank conflicts, {_from(top)}"
     if bound is Bound.L1:
-        top = _largest(traffic, lambda row: address_clk(row, device))
-        cycles = round(sum(address_clk(row, device) for row in traffic.instructions))
-        return f"{cycles:,} cycles of the L1 address units, {_from(top)}"
+        return _l1(case.form, device)
     if bound is Bound.ISSUE:
-        clk = evaluation.wave.demands.simd_clk
-        return f"every wave issues {clk:,.0f} cycles of vector and matrix instructions"
-    return _latency(kernel, traffic, evaluation)
+        return _issue(case, evaluation)
+    return _waiting(case, evaluation)
+
+
+def _l1(form: KernelForm, device: Device) -> str:
+    clk = dict(zip(form.facts.index.tolist(), address_clk(form.facts, device).tolist(), strict=True))
+    top = _largest(form.traffic, lambda row: clk[row.index])
+    return f"{round(sum(clk.values())):,} cycles of the L1 address units, {_from(top)}"
+
+
+def _issue(case: Case, evaluation: Evaluation) -> str:
+    kernel, spent = case.form.kernel, evaluation.life.spent_clk
+    busy = (spent[:, Spent.ISSUE] + spent[:, Spent.STALL]) / case.streams.waves
+    by_pipe: dict[str, float] = {}
+    for instruction, clk in zip(kernel.instructions, busy, strict=True):
+        name = _PIPE_OF.get(unit_of(instruction), "memory")
+        by_pipe[name] = by_pipe.get(name, 0.0) + float(clk)
+    pipe = max(by_pipe, key=lambda name: by_pipe[name])
+    where = _hottest_line(kernel, busy)
+    return f"every wave spends {by_pipe[pipe]:,.0f} cycles on the {pipe} pipe and in the queue for it{where}"
+
+
+def _hottest_line(kernel: Kernel, clk: np.ndarray) -> str:
+    lines: dict[str, float] = {}
+    for instruction, cycles in zip(kernel.instructions, clk, strict=True):
+        if instruction.source and instruction.source.line:
+            lines[str(instruction.source)] = lines.get(str(instruction.source), 0.0) + float(cycles)
+    if not lines:
+        return ""
+    line = max(lines, key=lambda name: lines[name])
+    return f", {100 * lines[line] / max(1.0, float(clk.sum())):.0f} % of all issue at {line}"
 
 
 def _l2(traffic: Traffic) -> str:
@@ -71,21 +108,27 @@ def _memory(traffic: Traffic, bound: Bound) -> str:
     )
 
 
-def _latency(kernel: Kernel, traffic: Traffic, evaluation: Evaluation) -> str:
-    index, clk = evaluation.wave.longest_wait, evaluation.wave.longest_wait_clk
-    occupancy = f"{traffic.residency.waves_per_simd} waves a SIMD ({traffic.residency.limiter})"
-    if evaluation.wave.supply_clk > clk:
-        held = traffic.residency.workgroups_per_cu
+def _waiting(case: Case, evaluation: Evaluation) -> str:
+    """Of latency, and of phases that do not overlap: what the waves stand still for."""
+    kernel, spent, residency = case.form.kernel, evaluation.life.spent_clk, case.traffic.residency
+    occupancy = f"{residency.waves_per_simd} waves a SIMD ({residency.limiter})"
+    if evaluation.bound is Bound.OVERLAP:
+        held = residency.workgroups_per_cu
         others = "no other workgroup" if held == 1 else f"{held - 1} other workgroup{'s' if held > 2 else ''}"
-        return (
-            f"a workgroup with barriers waits {evaluation.wave.supply_clk:,.0f} cycles for its own data, and a compute "
-            f"unit holds {others} to work meanwhile ({traffic.residency.limiter})"
-        )
-    if index is None:
+        occupancy = f"a compute unit holds {others} to work meanwhile ({residency.limiter})"
+    caused = spent[:, Spent.CAUSED] / case.streams.waves
+    index, barrier = int(np.argmax(caused)), evaluation.life.parts_clk[Part.BARRIER] / case.streams.waves
+    if barrier > caused[index]:
+        waits = np.array([spent[i.index, Spent.WAIT] if i.opcode == "s_barrier" else 0.0 for i in kernel.instructions])
+        where = _place(kernel.instructions[int(np.argmax(waits))])
+        return f"every wave stands {barrier:,.0f} cycles at barriers, most at {where}, with {occupancy}"
+    if not caused[index]:
         return f"start, scalar work and branches of the waves, with {occupancy}"
-    instruction = kernel.instructions[index]
-    where = f"{instruction.opcode} at {instruction.source}" if instruction.source else instruction.opcode
-    return f"every wave waits {clk:,.0f} cycles for {where}, with {occupancy}"
+    return f"every wave waits {caused[index]:,.0f} cycles for {_place(kernel.instructions[index])}, with {occupancy}"
+
+
+def _place(instruction: Instruction) -> str:
+    return f"{instruction.opcode} at {instruction.source}" if instruction.source else instruction.opcode
 
 
 def _largest(traffic: Traffic, measure: Callable[[InstructionTraffic], float]) -> InstructionTraffic | None:

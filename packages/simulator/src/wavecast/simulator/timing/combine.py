@@ -16,16 +16,19 @@ def combine_us(terms: Mapping[Bound, float], device: Device, *, norm: float | No
     """Time of a launch, in µs; a function of its terms and of the device alone.
 
     The launch cost comes first. Then the compute units, the workgroup launcher and the shared memory system work at the
-    same time, and lengthen one another as a p-norm. At the end the L2s write back what is still dirty in them.
+    same time: the slowest counts, and beside it the time in which they do not overlap, as the simulation found it. At
+    the end the L2s write back what is still dirty in them.
 
     Args:
-        terms: µs by resource, as in ``TimePrediction``; all of them.
+        terms: µs by resource, as in ``TimePrediction``; all but those that are 0.
         device: The constants.
-        norm: Exponent of the norm, where it is not that of an ordinary kernel.
+        norm: Where no waves were simulated: resources that are busy at the same time lengthen one another as a norm
+            with this exponent.
     """
     compute_us = sum(terms[name] for name in COMPUTE_UNIT)
     busy = [compute_us, terms[Bound.WORKGROUP_LAUNCH], *busy_us(terms)]
-    working_us = _p_norm(busy, norm or device.combine.p_norm) + serial_us(terms)
+    busy_together_us = max(busy) if norm is None else _p_norm(busy, norm)
+    working_us = busy_together_us + terms.get(Bound.OVERLAP, 0.0) + serial_us(terms)
     return terms[Bound.LAUNCH] + working_us * device.combine.residual
 
 

@@ -55,19 +55,6 @@ def warm_share(traffic: Traffic, device: Device) -> float:
     return 1.0 if footprint <= kept else (kept / footprint) ** 2
 
 
-def supply_us(traffic: Traffic, device: Device, *, warm: float) -> float:
-    """Time the device needs to deliver what workgroups wait for: everything they read, and a share of what they write.
-
-    The levels work as a pipeline, so the slowest counts.
-    """
-    stored = device.combine.store_wait
-    l2 = traffic.l2_read_bytes / device.l2.read_tb_s / _BYTES_PER_US + stored * _l2_write_us(traffic, device)
-    fabric = _one_by_one_us(traffic.fabric_read_bytes, stored * traffic.fabric_write_bytes, device.mall)
-    cold = 1 - warm
-    hbm = _one_by_one_us(traffic.hbm_read_bytes * cold, stored * traffic.hbm_write_bytes * cold, device.hbm)
-    return max(l2, fabric, hbm)
-
-
 def _l2_us(traffic: Traffic, device: Device) -> float:
     """Reads and writes that fill a segment by bytes, every other write by its request; longer at a hot channel."""
     read_us = traffic.l2_read_bytes / (device.l2.read_tb_s * _BYTES_PER_US)

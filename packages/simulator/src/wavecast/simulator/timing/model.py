@@ -2,20 +2,43 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.timing.clock import issue_efficiency, matrix_clock_ghz
 from wavecast.simulator.timing.combine import COMPUTE_UNIT, combine_us
-from wavecast.simulator.timing.demands import WaveDemands, Work, wave_demands
-from wavecast.simulator.timing.memory_time import memory_terms, supply_us, warm_share
-from wavecast.simulator.timing.network import Residence, residence
+from wavecast.simulator.timing.compute_unit import (
+    Demand,
+    Filling,
+    KernelForm,
+    Part,
+    Spent,
+    Streams,
+    UnitTime,
+    price,
+    run_unit,
+)
+from wavecast.simulator.timing.memory_time import busy_us, memory_terms, serial_us, warm_share
 from wavecast.simulator.timing.prediction import Bound, Position
 from wavecast.simulator.timing.schedule import Schedule
 from wavecast.simulator.traffic import Traffic
 
-_CLOCK_STEPS = 8  # of halving: the clock to 0.4 %
-_MOST_LOAD = 1.25  # more than any efficiency allows
+_CLOCK_STEPS = 4  # of the secant method: the clock to 1 %
+_SAME_CLOCK = 0.01
+FEWEST_FILLINGS = 3
+"""Fillings of a compute unit that are simulated at least: the first begins empty, the last ends so, one repeats."""
+_MOST_FILLINGS = 32
+# Instructions of short workgroups: as many fillings as make about so many, so that queues settle.
+_SETTLED = 20_000
+
+_OF_TERM = {
+    Part.ISSUE: Bound.ISSUE,
+    Part.LDS: Bound.LDS,
+    Part.L1: Bound.L1,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,22 +46,55 @@ class Case:
     """A launch to be timed.
 
     Attributes:
-        work: What the average wave does.
-        schedule: Its workgroups on the compute units.
-        slots: Workgroups that run at once.
+        form: The kernel with its traffic.
+        streams: Instruction streams for the point.
+        coarse: Shorter ones, for the difference that a constant makes.
+        executions: float64 per instruction, by all waves of the average workgroup.
+        schedule: Its workgroups on the compute units if they differ in work; None if they are equal.
+        slots: Workgroups that run at once, of those that the schedule knows.
         position: Where it stands in its stream.
         warm: Whether an earlier launch left its data in the memory-side cache.
+        known: Simulations by what went into them.
     """
 
-    work: Work
-    schedule: Schedule
+    form: KernelForm
+    streams: Streams
+    coarse: Streams
+    executions: np.ndarray
+    schedule: Schedule | None
     slots: int
     position: Position
     warm: bool
+    known: dict[tuple[int, bytes, Filling], UnitTime] = field(default_factory=dict)
 
     @property
     def traffic(self) -> Traffic:
-        return self.work.traffic
+        return self.form.traffic
+
+    @property
+    def per_unit(self) -> int:
+        """Workgroups that a compute unit holds at once, as far as there are so many."""
+        return self.traffic.residency.workgroups_per_cu
+
+    def simulated(self, streams: Streams, costs: np.ndarray, filling: Filling) -> UnitTime:
+        """The result of ``run_unit``, kept: most constants do not matter to most kernels."""
+        key = (id(streams), costs.tobytes(), filling)
+        if key not in self.known:
+            self.known[key] = run_unit(streams, costs, filling)
+        return self.known[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """What the average workgroup's waves spend their time on.
+
+    Attributes:
+        spent_clk: float64 (instructions, Spent), cycles of all waves of the average workgroup.
+        parts_clk: The same by what it goes to.
+    """
+
+    spent_clk: np.ndarray
+    parts_clk: dict[Part, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +104,16 @@ class Evaluation:
     Attributes:
         total_us: Time of the launch.
         terms: By resource, as in ``TimePrediction``.
-        compute_unit_us: Time of the compute units.
-        wave: Demands of the average wave.
+        compute_unit_us: Time of the compute units if the shared memory system delivered everything at once.
+        life: Of the average workgroup, with the memory system as it is.
+        matrix_load: Share of the full matrix rate at which the launch multiplies.
     """
 
     total_us: float
     terms: dict[Bound, float]
     compute_unit_us: float
-    wave: WaveDemands
+    life: Life
+    matrix_load: float
 
     @property
     def bound(self) -> Bound:
@@ -70,61 +128,46 @@ class Evaluation:
 def evaluate(case: Case, device: Device) -> Evaluation:
     """Time a launch at the clock that its own matrix work leaves it.
 
-    Args:
-        case: What to time.
-        device: The constants.
-    """
-    found = _evaluate(case, device)
-    wide_clk, narrow_clk = case.work.classes.matrix_clk(case.work.times)
-    if not wide_clk + narrow_clk:
-        return found
-    bits = 16 if wide_clk > narrow_clk else 8
-    waves = case.traffic.workgroups * case.traffic.residency.waves_per_workgroup
-    clk_per_simd = (wide_clk + narrow_clk) * waves / (device.compute.num_cu * device.compute.simd_per_cu)
-    # The clock at which the launch takes as long as it must for the power limit to allow that clock.
-    full = matrix_clock_ghz(device, bits=bits) * 1e3 * issue_efficiency(device, bits=bits)
-    low, high = matrix_clock_ghz(device, bits=bits, load=_MOST_LOAD), device.compute.clock_ghz
-    for _ in range(_CLOCK_STEPS):
-        clock = (low + high) / 2
-        found = _evaluate(case, _at_clock(device, clock, bits=bits))
-        load = clk_per_simd / max(1e-9, found.total_us - found.terms[Bound.LAUNCH]) / full
-        if matrix_clock_ghz(device, bits=bits, load=load) > clock:
-            low = clock
-        else:
-            high = clock
-    return found
-
-
-def _at_clock(device: Device, clock_ghz: float, *, bits: int) -> Device:
-    if bits <= 8:
-        return replace(device, compute=replace(device.compute, matrix_clock_8bit_ghz=clock_ghz))
-    return replace(device, compute=replace(device.compute, matrix_clock_ghz=clock_ghz))
-
-
-def _evaluate(case: Case, device: Device) -> Evaluation:
-    """Time a launch at the matrix clocks that the constants state.
+    Two simulations: with each compute unit's share of the shared memory system, and with one that delivers at once. The
+    first is the time; what it has beyond the slowest single resource is time in which nothing overlaps.
 
     Args:
         case: What to time.
         device: The constants.
     """
-    traffic = case.traffic
-    warm = warm_share(traffic, device) if case.warm else 0.0
-    # A grid that does not fill the device shares it among fewer compute units.
-    sharing = min(device.compute.num_cu, traffic.workgroups) / max(1, traffic.workgroups)
-    supply_clk = supply_us(traffic, device, warm=warm) * device.clk_per_us * sharing
-    wave = wave_demands(case.work, device, warm=warm, supply_clk=supply_clk)
-    compute_us, life = _compute_units_us(case, device, wave)
+    load = _matrix_load(case, device)
+    device = _at_load(case, device, load)
+    shared = _shared_terms(case, device)
+    working_clk, life = _working(case, device, case.streams, shared)
+    alone_clk, unhindered = _working(case, device, case.streams, {})
+    compute_us = alone_clk / device.clk_per_us
+    total_clk = sum(unhindered.parts_clk.values())
+    split = dict.fromkeys(COMPUTE_UNIT, 0.0)
+    for part, clk in unhindered.parts_clk.items():
+        split[_OF_TERM.get(part, Bound.LATENCY)] += compute_us * clk / total_clk
+    slowest = max(compute_us, shared[Bound.WORKGROUP_LAUNCH], *busy_us(shared))
     terms = {
         Bound.LAUNCH: launch_us(device, case.position),
-        Bound.WORKGROUP_LAUNCH: _workgroup_launch_us(traffic, device),
-        Bound.ISSUE: compute_us * life.simd_clk / life.life_clk,
-        Bound.LATENCY: compute_us * life.think_clk / life.life_clk,
-        Bound.LDS: compute_us * life.lds_clk / life.life_clk,
-        Bound.L1: compute_us * (life.address_clk + life.fill_clk) / life.life_clk,
-        **memory_terms(traffic, device, warm=warm),
+        **split,
+        **shared,
+        Bound.OVERLAP: max(0.0, working_clk / device.clk_per_us - slowest),
     }
-    return Evaluation(combine_us(terms, device), terms, compute_us, wave)
+    return Evaluation(combine_us(terms, device), terms, compute_us, life, load)
+
+
+def coarse_us(case: Case, device: Device, *, load: float) -> float:
+    """Time of a launch after its launch cost, in µs, from the shorter streams.
+
+    Args:
+        case: What to time.
+        device: The constants.
+        load: Share of the full matrix rate at which the launch multiplies.
+    """
+    device = _at_load(case, device, load)
+    shared = _shared_terms(case, device)
+    working_us = _working(case, device, case.coarse, shared)[0] / device.clk_per_us
+    slowest = max(working_us, shared[Bound.WORKGROUP_LAUNCH], *busy_us(shared))
+    return (slowest + serial_us(shared)) * device.combine.residual
 
 
 def launch_us(device: Device, position: Position) -> float:
@@ -132,25 +175,170 @@ def launch_us(device: Device, position: Position) -> float:
     return device.launch.first_us if position is Position.FIRST else device.launch.back_to_back_us
 
 
-def _compute_units_us(case: Case, device: Device, wave: WaveDemands) -> tuple[float, Residence]:
-    """Full rounds of workgroups, then the tail with fewer of them on a compute unit."""
-    occupancy = case.traffic.residency
-    per_cu = min(occupancy.workgroups_per_cu, -(-case.traffic.workgroups // device.compute.num_cu))
-    in_tail = case.schedule.tail_workgroups * occupancy.workgroups_per_cu / case.slots
-    lives = [
-        residence(wave.demands, workgroups * occupancy.waves_per_workgroup, simds=device.compute.simd_per_cu)
-        for workgroups in (per_cu, max(1, min(per_cu, _round_up(in_tail))))
-    ]
-    clk = case.schedule.filled * lives[0].life_clk + case.schedule.tail * lives[1].life_clk
-    main = lives[0] if case.schedule.filled else lives[1]
-    return clk / device.clk_per_us, main
-
-
-def _round_up(value: float) -> int:
-    return int(-(-value // 1))
-
-
-def _workgroup_launch_us(traffic: Traffic, device: Device) -> float:
+def _shared_terms(case: Case, device: Device) -> dict[Bound, float]:
+    """µs of what all compute units share."""
+    traffic = case.traffic
+    warm = warm_share(traffic, device) if case.warm else 0.0
     waves = traffic.residency.waves_per_workgroup
     each = max(device.launch.workgroup_clk, waves * device.launch.wave_clk_per_xcd / device.compute.num_xcd)
-    return traffic.workgroups * each / device.clk_per_us
+    return {
+        Bound.WORKGROUP_LAUNCH: traffic.workgroups * each / device.clk_per_us,
+        **memory_terms(traffic, device, warm=warm),
+    }
+
+
+def _working(case: Case, device: Device, streams: Streams, shared: dict[Bound, float]) -> tuple[float, Life]:
+    """Cycles until the busiest compute unit is done, and what its waves do.
+
+    Equal workgroups go round the compute units, so the busiest has the mean number, rounded up. It is simulated to the
+    end if these are few fillings; otherwise the fillings between the first and the last take as long as the middle one.
+    Workgroups that differ follow their schedule: full rounds, then the tail with as many on a unit as it has left.
+
+    Args:
+        case: What to time.
+        device: The constants.
+        streams: Long or short ones.
+        shared: µs of what all compute units share; nothing if that takes no time.
+    """
+    units, groups = device.compute.num_cu, case.traffic.workgroups
+    most = -(-groups // units)
+    if case.schedule is None:
+        return _rounds(case, device, streams, shared, slots=min(case.per_unit, most), workgroups=most, share=1 / most)
+    clk, life = 0.0, None
+    if case.schedule.filled:
+        slots = min(case.per_unit, most)
+        rounds = max(1, round(case.schedule.filled))
+        clk, life = _rounds(case, device, streams, shared, slots=slots, workgroups=rounds * slots, share=units / groups)
+        clk *= case.schedule.filled / rounds
+    running = max(1.0, case.schedule.tail_workgroups * case.per_unit * units / case.slots)
+    slots = max(1, min(case.per_unit, int(-(-running // units))))
+    tail_clk, tail_life = _rounds(
+        case, device, streams, shared, slots=slots, workgroups=slots, share=min(units, running) / groups
+    )
+    return clk + tail_clk * case.schedule.tail, life or tail_life
+
+
+def _rounds(
+    case: Case,
+    device: Device,
+    streams: Streams,
+    shared: dict[Bound, float],
+    *,
+    slots: int,
+    workgroups: int,
+    share: float,
+) -> tuple[float, Life]:
+    """Cycles that a compute unit needs for ``workgroups``, of which it holds ``slots`` at once.
+
+    Args:
+        case: What to time.
+        device: The constants.
+        streams: Long or short ones.
+        shared: As in ``_working``.
+        slots: At once.
+        workgroups: Altogether.
+        share: Part of the device's time for the whole launch that serves one of them.
+    """
+    per_group_clk = device.clk_per_us * share
+
+    def demand(*names: Bound) -> float:
+        return max((shared.get(name, 0.0) for name in names), default=0.0) * per_group_clk
+
+    costs = price(
+        case.form,
+        device,
+        Demand(demand(Bound.L2), demand(Bound.MALL, Bound.HBM), demand(Bound.ATOMICS), demand(Bound.FENCES)),
+        warm=warm_share(case.traffic, device) if case.warm else 0.0,
+    )
+    length = len(streams.code) / streams.workgroups
+    fillings = int(min(_MOST_FILLINGS, max(FEWEST_FILLINGS, _SETTLED / (length * slots))))
+    count = min(workgroups, fillings * slots)
+    filling = Filling(
+        slots=slots,
+        workgroups=count,
+        simds=device.compute.simd_per_cu,
+        interval_clk=demand(Bound.WORKGROUP_LAUNCH),
+        start_clk=device.issue.wave_overhead_clk,
+        lines=round(device.l1.lines_in_flight),
+        spread=device.l1.latency_spread,
+    )
+    found = case.simulated(streams, costs, filling)
+    clk = found.finish_clk
+    if workgroups > count:
+        before, last = fillings // 2 * slots, (fillings - 1) * slots
+        clk += float(found.ends_clk[last - 1] - found.ends_clk[before - 1]) * (workgroups - count) / (last - before)
+    life, missing_clk = _life(case, found)
+    # What the streams leave out takes the waves of each slot, one workgroup after another, as long as what they have.
+    return clk + missing_clk / streams.waves * workgroups / slots, life
+
+
+def _life(case: Case, found: UnitTime) -> tuple[Life, float]:
+    """Life of the average workgroup, and the cycles of it by which the simulated streams are too short."""
+    spent = found.spent_clk
+    times = np.maximum(spent[:, Spent.EXECUTED], 1)
+    each = spent[:, [Spent.ISSUE, Spent.STALL, Spent.WAIT]].sum(axis=1) / times
+    missing = case.executions - spent[:, Spent.EXECUTED] / found.workgroups
+    missing_clk = float(each @ missing)
+    factor = case.executions * (spent[:, Spent.EXECUTED] > 0)
+    whole = spent / times[:, None] * factor[:, None]
+    whole[:, Spent.EXECUTED] = case.executions
+    total = sum(found.parts_clk.values()) / found.workgroups
+    scale = (total + missing_clk) / total if total else 1.0
+    parts = {part: clk / found.workgroups * scale for part, clk in found.parts_clk.items()}
+    return Life(whole, parts), missing_clk
+
+
+def _matrix_clk(case: Case) -> tuple[float, int]:
+    """Matrix cycles on each SIMD over the whole launch, if all were equally busy, and bits of the operands."""
+    form = case.form
+    clk = case.executions[form.matrix] * form.matrix_clk
+    narrow = float(clk[form.is_8bit].sum())
+    bits = 8 if 2 * narrow >= float(clk.sum()) else 16
+    return float(clk.sum()) * case.traffic.workgroups, bits
+
+
+def _matrix_load(case: Case, device: Device) -> float:
+    """Share of the full matrix rate at which the launch multiplies when its clock is what that load allows."""
+    clk, bits = _matrix_clk(case)
+    if not clk:
+        return 0.0
+    on_simd_clk = clk / (device.compute.num_cu * device.compute.simd_per_cu)
+    full = matrix_clock_ghz(device, bits=bits) * 1e3 * issue_efficiency(device, bits=bits)
+
+    def load_at(clock_ghz: float) -> float:
+        at = _at_clock(device, clock_ghz, bits=bits)
+        shared = _shared_terms(case, at)
+        return on_simd_clk / (_working(case, at, case.coarse, shared)[0] / at.clk_per_us) / full
+
+    return _fixed_point(load_at, lambda load: matrix_clock_ghz(device, bits=bits, load=load), device)
+
+
+def _fixed_point(load_at: Callable[[float], float], clock_of: Callable[[float], float], device: Device) -> float:
+    """The load at which the clock that it allows gives that load; a higher clock gives more load, which allows less."""
+    clock = device.compute.clock_ghz
+    load = load_at(clock)
+    miss = clock_of(load) - clock
+    other, other_miss = clock_of(load), 0.0
+    for _ in range(_CLOCK_STEPS):
+        if abs(miss) <= _SAME_CLOCK * clock:
+            break
+        load = load_at(other)
+        other_miss = clock_of(load) - other
+        slope = (other_miss - miss) / (other - clock) if other != clock else -1.0
+        clock, miss = other, other_miss
+        other = min(device.compute.clock_ghz, max(0.1, clock - miss / min(slope, -1.0)))
+    return load
+
+
+def _at_load(case: Case, device: Device, load: float) -> Device:
+    """The device with its matrix clock at a load."""
+    if not load:
+        return device
+    _, bits = _matrix_clk(case)
+    return _at_clock(device, matrix_clock_ghz(device, bits=bits, load=load), bits=bits)
+
+
+def _at_clock(device: Device, clock_ghz: float, *, bits: int) -> Device:
+    if bits <= 8:
+        return replace(device, compute=replace(device.compute, matrix_clock_8bit_ghz=clock_ghz))
+    return replace(device, compute=replace(device.compute, matrix_clock_ghz=clock_ghz))

@@ -59,12 +59,6 @@ def is_quarter_rate(instruction: Instruction) -> bool:
     return _QUARTER_RATE.match(instruction.opcode) is not None
 
 
-def is_taken(instruction: Instruction) -> bool:
-    """Whether a branch counts as taken: unconditional, or backward. A forward condition is mostly not."""
-    jumps_back = instruction.target is not None and instruction.target <= instruction.index
-    return jumps_back or instruction.opcode == "s_branch"
-
-
 def matrix_clk(instruction: Instruction, device: Device) -> float:
     """Cycles of an MFMA on its SIMD: its operations over the rate of its type.
 

@@ -11,16 +11,22 @@ from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.cause import explain
-from wavecast.simulator.timing.demands import launch_work
-from wavecast.simulator.timing.model import Case, evaluate
+from wavecast.simulator.timing.compute_unit import kernel_form, prepare_streams
+from wavecast.simulator.timing.instruction_clk import instruction_clk
+from wavecast.simulator.timing.model import FEWEST_FILLINGS, Case, coarse_us, evaluate, launch_us
 from wavecast.simulator.timing.neighbours import among_neighbours
 from wavecast.simulator.timing.prediction import Position, Sensitivity, TimePrediction
-from wavecast.simulator.timing.schedule import Schedule, equal_schedule, list_schedule
+from wavecast.simulator.timing.schedule import Schedule, list_schedule
 from wavecast.simulator.timing.uncertainty import interval, sensitivities
 from wavecast.simulator.traffic import Traffic
 
 # Sampling is reported as a standard error; two of them make the interval.
 _STANDARD_ERRORS = 2.0
+# Instructions that a simulation of a compute unit executes, about: for the point, and for the difference that a
+# constant makes. Where the code without its loops is longer, it executes more.
+_INSTRUCTIONS = 300_000
+_COARSE_INSTRUCTIONS = 40_000
+_POOL = 16
 # Workgroups of a sample that differ less than this in executed instructions count as equal.
 _EQUAL_WORK = 0.02
 
@@ -48,28 +54,31 @@ def predict_time(
         warm: Whether an equal launch just before left its data in the L2s and the memory-side cache.
 
     Raises:
-        ValueError: if the position is unknown, or the traffic belongs to another kernel.
+        ValueError: if the position is unknown, the traffic belongs to another kernel, or the execution recorded no
+            workgroup.
     """
     if traffic.kernel != kernel.name:
         raise ValueError(f"traffic of kernel {traffic.kernel!r} given for {kernel.name!r}; observe the same launch")
     traffic = among_neighbours(traffic, device, position=Position(position), warm=warm)
-    slots = traffic.residency.workgroups_per_cu * device.compute.num_cu
-    schedule, slots = _schedule(execution, slots)
-    case = Case(launch_work(execution, traffic, device), schedule, slots, Position(position), warm)
+    case = _case(kernel, execution, traffic, device, Position(position), warm=warm)
     point = evaluate(case, device)
+    working_us = point.total_us - launch_us(device, case.position)
+    coarse = coarse_us(case, device, load=point.matrix_load)
+
+    def time_us(changed: Device, *, case: Case = case) -> float:
+        """The point comes from long instruction streams; what a constant changes comes from short ones, as a ratio."""
+        after = coarse_us(case, changed, load=point.matrix_load)
+        return launch_us(changed, case.position) + working_us * after / coarse
+
     others = []
     plain = traffic.with_plain_map
     if plain is not None:
-        unhashed = replace(case, work=launch_work(execution, plain, device))
-        others.append(Sensitivity("l2.map", evaluate(unhashed, device).total_us, point.total_us))
+        unhashed = replace(case, form=kernel_form(kernel, plain, device))
+        others.append(Sensitivity("l2.map", time_us(device, case=unhashed), point.total_us))
     # An error that cannot be told, because there is one cluster only, counts as 100 %.
     error = _STANDARD_ERRORS * min(1.0, traffic.sampling_error)
     if error:
         others.append(Sensitivity("sampling", point.total_us / (1 + error), point.total_us * (1 + error)))
-
-    def time_us(changed: Device) -> float:
-        return evaluate(case, changed).total_us
-
     moved = sensitivities(time_us, device, point_us=point.total_us, others=others)
     low, high = interval(time_us, device, moved, point_us=point.total_us)
     return TimePrediction(
@@ -77,21 +86,37 @@ def predict_time(
         low_us=low,
         high_us=high,
         bound=point.bound,
-        cause=explain(kernel, traffic, device, point),
+        cause=explain(case, device, point),
         terms=MappingProxyType(point.terms),
         compute_unit_us=point.compute_unit_us,
         residency=traffic.residency,
+        instruction_clk=instruction_clk(kernel, point.life.spent_clk, waves=case.streams.waves),
         sensitivity=moved,
         device=device.digest,
     )
 
 
-def _schedule(execution: Execution, slots: int) -> tuple[Schedule, int]:
-    """Schedule and slots; a sample stands for the grid on the same part of the slots."""
+def _case(
+    kernel: Kernel, execution: Execution, traffic: Traffic, device: Device, position: Position, *, warm: bool
+) -> Case:
+    schedule, slots = _schedule(execution, traffic.residency.workgroups_per_cu * device.compute.num_cu)
+    most = -(-traffic.workgroups // device.compute.num_cu)
+    simulated = min(most, FEWEST_FILLINGS * min(most, traffic.residency.workgroups_per_cu))
+    waves = simulated * traffic.residency.waves_per_workgroup
+    fine, coarse = (
+        prepare_streams(execution, instructions=total // waves, workgroups=_POOL)
+        for total in (_INSTRUCTIONS, _COARSE_INSTRUCTIONS)
+    )
+    executions = execution.executed / max(1, len(execution.workgroups))
+    return Case(kernel_form(kernel, traffic, device), fine, coarse, executions, schedule, slots, position, warm)
+
+
+def _schedule(execution: Execution, slots: int) -> tuple[Schedule | None, int]:
+    """Schedule, None for equal workgroups, and slots; a sample stands for the grid on the same part of the slots."""
     work = np.maximum(execution.instructions_per_workgroup.astype(np.float64), 1.0)
     is_sample = len(work) < execution.total_workgroups
-    if np.ptp(work) == 0 or (is_sample and np.ptp(work) <= _EQUAL_WORK * work.mean()):
-        return equal_schedule(execution.total_workgroups, slots=slots), slots
+    if np.ptp(work) <= (_EQUAL_WORK * work.mean() if is_sample else 0.0):
+        return None, slots
     if is_sample:
         slots = max(1, round(slots * len(work) / execution.total_workgroups))
     return list_schedule(work, slots=slots), slots

@@ -24,6 +24,7 @@ class Bound(StrEnum):
     ATOMICS = "atomics"
     FENCES = "fences"
     WRITE_BACK = "write-back"
+    OVERLAP = "overlap"
 
 
 class Position(StrEnum):
@@ -54,6 +55,32 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, slots=True)
+class InstructionClk:
+    """What the average wave spends on one static instruction over its whole life, in cycles.
+
+    Attributes:
+        index: Position in the kernel.
+        executed: Times that the average wave executes it.
+        issue_clk: Until the wave could issue its next instruction, while nothing held it up.
+        stall_clk: Waiting for a pipe, the LDS or the address unit that others kept busy.
+        wait_clk: Standing still in it: for the data of earlier instructions, or at a barrier.
+        caused_clk: Standing still elsewhere until this memory instruction was done; part of others' ``wait_clk``.
+    """
+
+    index: int
+    executed: float
+    issue_clk: float
+    stall_clk: float
+    wait_clk: float
+    caused_clk: float
+
+    @property
+    def clk(self) -> float:
+        """Cycles that the wave spends in it; those of all instructions add up to its life but for its start."""
+        return self.issue_clk + self.stall_clk + self.wait_clk
+
+
+@dataclass(frozen=True, slots=True)
 class TimePrediction:
     """Time of one launch.
 
@@ -64,9 +91,12 @@ class TimePrediction:
         bound: What decides it.
         cause: One sentence that names the count, and where known the instruction and source line, that decide.
         terms: µs by resource. ``issue``, ``latency``, ``lds`` and ``l1`` add up to the time of the compute units; every
-            other is the time that resource alone would need.
+            other is the time that resource alone would need, but for ``overlap``: what the launch takes beyond the
+            slowest of them, because its phases wait for one another.
         compute_unit_us: Time of the compute units.
         residency: Occupancy and what limits it.
+        instruction_clk: Executed instructions with the cycles that the average wave spends in each, in the order of
+            the kernel.
         sensitivity: Uncertain constants, the one that moves the result most first; those that do not are left out.
         device: Digest of the device specification.
     """
@@ -79,6 +109,7 @@ class TimePrediction:
     terms: Mapping[Bound, float]
     compute_unit_us: float
     residency: Residency
+    instruction_clk: tuple[InstructionClk, ...]
     sensitivity: tuple[Sensitivity, ...]
     device: str
 

@@ -1,4 +1,4 @@
-"""Issue cycles, exposed waits, and facts from code alone."""
+"""Units and rates of opcodes, and facts from code alone."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import executed_operations, kernel_facts
 from wavecast.simulator.timing.facts import Group
-from wavecast.simulator.timing.issue import issue_classes
 from wavecast.simulator.timing.opcodes import Unit, matrix_clk, matrix_flop, unit_of
-from wavecast.simulator.timing.waits import exposed_waits, wait_points
 from wavecast.simulator.traffic import Limiter
 
 
@@ -109,57 +107,6 @@ def test_operations_of_the_grid_are_those_of_the_workgroups_that_ran_scaled(
     scale = execution.total_workgroups / 2
     assert (found.vector_ops, found.matrix_flop) == (12 * 64 * scale, 4 * 16384 * scale)
     assert found.instructions == 16 * scale
-
-
-def test_issue_cycles(kernel_of: Callable[..., Kernel], device: Device) -> None:
-    kernel = kernel_of(["v_fma_f32", "v_exp_f32", "v_mul_lo_u32", "s_cbranch_scc1", "v_mfma_f32_32x32x8_bf16", "s_nop"])
-    back = replace(kernel.instructions[3], target=0)
-    kernel = replace(kernel, instructions=(*kernel.instructions[:3], back, *kernel.instructions[4:]))
-    classes = issue_classes(kernel, device)
-    # Matrix cycles pass at the clock that the part holds under matrix load.
-    matrix = 32 * 2.1 / 1.207
-    assert classes.clk(device).tolist() == pytest.approx([4, 16, 16, 16, matrix, 4])
-    on_simd, alone = classes.split_clk(np.ones(6), device)
-    assert (on_simd, alone) == (pytest.approx(36 + matrix), pytest.approx(20))
-    forward = replace(
-        kernel, instructions=(*kernel.instructions[:3], replace(back, target=5), *kernel.instructions[4:])
-    )
-    assert issue_classes(forward, device).clk(device)[3] == 4
-
-
-def waits(kernel: Kernel, device: Device, latency: float = 500.0) -> list[tuple[int, int, float]]:
-    issue = issue_classes(kernel, device).clk(device)
-    latencies = dict.fromkeys(range(len(kernel.instructions)), latency)
-    found = exposed_waits(wait_points(kernel), issue, latency_clk=latencies)
-    return [(wait.index, wait.decided_by, wait.clk) for wait in found]
-
-
-def test_loads_issued_together_are_waited_for_once(kernel_of: Callable[..., Kernel], device: Device) -> None:
-    kernel = kernel_of(
-        ["global_load_dword v0", "global_load_dword v1", "s_waitcnt vmcnt(1)", "v_add_f32", "s_waitcnt vmcnt(0)"]
-    )
-    # The second load arrives 4 cycles after the first; the add between the waits takes those.
-    (first,) = waits(kernel, device)
-    assert first == (2, 0, 500.0 - 8)
-
-
-def test_work_between_load_and_wait_hides_latency(kernel_of: Callable[..., Kernel], device: Device) -> None:
-    kernel = kernel_of(["global_load_dword v0", *["v_add_f32"] * 200, "s_waitcnt vmcnt(0)"])
-    assert waits(kernel, device) == []
-    kernel = kernel_of(["global_load_dword v0", *["v_add_f32"] * 50, "s_waitcnt vmcnt(0)"])
-    assert waits(kernel, device) == [(51, 0, 500.0 - 204)]
-
-
-def test_counters_are_apart(kernel_of: Callable[..., Kernel], device: Device) -> None:
-    kernel = kernel_of(["global_load_dword v0", "ds_read_b32 v1", "s_waitcnt lgkmcnt(0)", "s_endpgm"])
-    assert [entry[:2] for entry in waits(kernel, device)] == [(2, 1)]
-    kernel = kernel_of(["global_load_dword v0", "s_waitcnt vmcnt(1)", "s_endpgm"])
-    assert waits(kernel, device) == []
-
-
-def test_a_store_is_waited_for_too(kernel_of: Callable[..., Kernel], device: Device) -> None:
-    kernel = kernel_of(["global_store_dword v0", "s_waitcnt vmcnt(0)"])
-    assert [entry[:2] for entry in waits(kernel, device)] == [(1, 0)]
 
 
 def test_facts_from_code_alone(kernel_of: Callable[..., Kernel], device: Device) -> None:

@@ -1,0 +1,398 @@
+"""What each static instruction costs on a compute unit, for one set of constants."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.errors import AssemblyError
+from wavecast.simulator.program.instruction import Instruction
+from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.timing.compute_unit.layout import (
+    COSTS,
+    NO_LIMIT,
+    TICKS_PER_CLK,
+    WHOLE,
+    Action,
+    Cost,
+    Pipe,
+)
+from wavecast.simulator.timing.opcodes import Unit, is_8bit_matrix, is_quarter_rate, matrix_clk, unit_of
+from wavecast.simulator.traffic import AccessKind, Traffic
+
+_FIELD = re.compile(r"(vmcnt|lgkmcnt)\((\d+)\)")
+_NUMBER = re.compile(r"^\S+\s+(0x[0-9a-f]+|\d+)$")
+_LANE_EXCHANGE = ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32")
+_QUADS_PER_CYCLE = 4
+_LANES_PER_QUAD = 4
+_DWORD = 4
+_ADDRESS_BYTES_PER_CLK = 64
+_SEGMENT_BYTES = 64
+_LINE_BYTES = 128
+_SLEEP_CLK = 64
+_UNIT_ACTION = {
+    Unit.VECTOR_MEMORY: Action.VECTOR_MEMORY,
+    Unit.LDS: Action.LDS,
+    Unit.SCALAR_MEMORY: Action.SCALAR_MEMORY,
+}
+_UNIT_PIPE = {Unit.VALU: Pipe.VECTOR, Unit.MATRIX: Pipe.MATRIX, Unit.SCALAR: Pipe.SCALAR, Unit.BRANCH: Pipe.BRANCH}
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Traffic of the memory instructions as columns, one entry a row of ``Traffic.instructions``; float64.
+
+    Attributes:
+        index: int64, static instruction.
+        executed: Wave instructions of the grid.
+        lanes: Active lanes.
+        asked: Bytes asked by them.
+        quad_clk: Address cycles without merging.
+        run_clk: Address cycles with merging.
+        lines: Lines touched.
+        requests: Requests to L2 before L1 filters them.
+        partial: Write requests for less than a segment.
+        l2_requests: Requests that reach the L2.
+        l1_hits: Lines found in L1.
+        l2_hits: Requests served by L2.
+        mall_hits: Requests served by the memory-side cache.
+        lds_clk: LDS cycles.
+        kind: What each does.
+    """
+
+    index: np.ndarray
+    executed: np.ndarray
+    lanes: np.ndarray
+    asked: np.ndarray
+    quad_clk: np.ndarray
+    run_clk: np.ndarray
+    lines: np.ndarray
+    requests: np.ndarray
+    partial: np.ndarray
+    l2_requests: np.ndarray
+    l1_hits: np.ndarray
+    l2_hits: np.ndarray
+    mall_hits: np.ndarray
+    lds_clk: np.ndarray
+    kind: tuple[AccessKind, ...]
+
+    def is_kind(self, *kinds: AccessKind) -> np.ndarray:
+        """bool, one entry a row."""
+        return np.array([kind in kinds for kind in self.kind], dtype=np.bool_)
+
+
+@dataclass(frozen=True, slots=True)
+class KernelForm:
+    """What no constant with a range changes.
+
+    Attributes:
+        kernel: The kernel.
+        traffic: Its traffic.
+        actions: int64 (instructions, COSTS), all but the prices.
+        vector: Instructions on the vector pipe, int64.
+        quarter: Those of them at a quarter of the rate.
+        matrix: Instructions on the matrix pipe.
+        matrix_clk: float64, cycles of each of these.
+        is_8bit: bool, whether its operands have 8 bits or less.
+        scalar: Instructions on the scalar pipe, waits and ends.
+        branch: Branches.
+        holds: float64 (instructions,), cycles that an instruction asks to be held for (``s_nop``, ``s_sleep``).
+        memory: Vector-memory instructions.
+        lds: LDS instructions; ``exchanges`` those of them that only exchange lanes.
+        exchanges: See ``lds``.
+        scalar_memory: Scalar loads.
+        facts: Traffic by instruction.
+    """
+
+    kernel: Kernel
+    traffic: Traffic
+    actions: np.ndarray
+    vector: np.ndarray
+    quarter: np.ndarray
+    matrix: np.ndarray
+    matrix_clk: np.ndarray
+    is_8bit: np.ndarray
+    scalar: np.ndarray
+    branch: np.ndarray
+    holds: np.ndarray
+    memory: np.ndarray
+    lds: np.ndarray
+    exchanges: np.ndarray
+    scalar_memory: np.ndarray
+    facts: Facts
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """Cycles in which one compute unit's share of a shared resource serves an average workgroup.
+
+    Attributes:
+        l2: L2 channels.
+        memory: Memory-side cache and HBM.
+        atomics: Atomics at the memory-side cache.
+        fences: Write-backs of the L2.
+    """
+
+    l2: float = 0.0
+    memory: float = 0.0
+    atomics: float = 0.0
+    fences: float = 0.0
+
+
+def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
+    """Prepare a kernel for pricing.
+
+    Args:
+        kernel: The kernel.
+        traffic: Its traffic.
+        device: For the rates of matrix instructions.
+
+    Raises:
+        UnsupportedInstructionError: if the device has no rate for a matrix instruction.
+    """
+    units = [unit_of(instruction) for instruction in kernel.instructions]
+    actions = np.zeros((len(units), COSTS), dtype=np.int64)
+    actions[:, Cost.PIPE] = Pipe.NONE
+    for row, instruction, unit in zip(actions, kernel.instructions, units, strict=True):
+        _classify(row, instruction, unit)
+
+    def where(*wanted: Unit) -> np.ndarray:
+        return np.array([index for index, unit in enumerate(units) if unit in wanted], dtype=np.int64)
+
+    instructions, matrix = kernel.instructions, where(Unit.MATRIX)
+    return KernelForm(
+        kernel=kernel,
+        traffic=traffic,
+        actions=actions,
+        vector=where(Unit.VALU),
+        quarter=np.array([i.index for i in instructions if is_quarter_rate(i)], dtype=np.int64),
+        matrix=matrix,
+        matrix_clk=np.array([matrix_clk(instructions[index], device) for index in matrix]),
+        is_8bit=np.array([is_8bit_matrix(instructions[index]) for index in matrix], dtype=np.bool_),
+        scalar=where(Unit.SCALAR),
+        branch=where(Unit.BRANCH),
+        holds=np.array([_held_clk(instruction) for instruction in instructions], dtype=np.float64),
+        memory=where(Unit.VECTOR_MEMORY),
+        lds=where(Unit.LDS),
+        exchanges=np.array([i.index for i in instructions if i.opcode in _LANE_EXCHANGE], dtype=np.int64),
+        scalar_memory=where(Unit.SCALAR_MEMORY),
+        facts=_facts(traffic),
+    )
+
+
+def _facts(traffic: Traffic) -> Facts:
+    rows = traffic.instructions
+
+    def column(name: str) -> np.ndarray:
+        return np.array([getattr(row, name) for row in rows], dtype=np.float64)
+
+    return Facts(
+        index=np.array([row.index for row in rows], dtype=np.int64),
+        executed=np.maximum(column("executed"), 1),
+        lanes=column("lanes"),
+        asked=column("bytes_asked"),
+        quad_clk=column("quad_clk"),
+        run_clk=column("run_clk"),
+        lines=column("lines"),
+        requests=column("requests"),
+        partial=column("partial_requests"),
+        l2_requests=column("l2_requests"),
+        l1_hits=column("l1_hits"),
+        l2_hits=column("l2_hits"),
+        mall_hits=column("mall_hits"),
+        lds_clk=column("lds_clk"),
+        kind=tuple(row.kind for row in rows),
+    )
+
+
+def _classify(row: np.ndarray, instruction: Instruction, unit: Unit) -> None:
+    opcode = instruction.opcode
+    row[Cost.ACTION] = _UNIT_ACTION.get(unit, Action.PLAIN)
+    row[Cost.PIPE] = _UNIT_PIPE.get(unit, Pipe.NONE)
+    row[Cost.VECTOR_LEFT] = row[Cost.LGKM_LEFT] = NO_LIMIT
+    if opcode == "s_waitcnt":
+        row[Cost.ACTION], row[Cost.PIPE] = Action.WAIT, Pipe.NONE
+        row[Cost.VECTOR_LEFT], row[Cost.LGKM_LEFT] = _limits(instruction)
+    elif opcode == "s_barrier":
+        row[Cost.ACTION], row[Cost.PIPE] = Action.BARRIER, Pipe.NONE
+    elif opcode == "s_endpgm":
+        row[Cost.ACTION], row[Cost.PIPE] = Action.END, Pipe.NONE
+    elif opcode in ("s_nop", "s_sleep"):
+        row[Cost.PIPE] = Pipe.NONE
+    elif opcode == "buffer_inv":
+        # It holds the wave by itself; no counter tells of it.
+        row[Cost.ACTION] = Action.PLAIN
+    else:
+        row[Cost.COUNTS_VECTOR] = unit is Unit.VECTOR_MEMORY
+        row[Cost.COUNTS_LGKM] = unit in (Unit.LDS, Unit.SCALAR_MEMORY) or opcode.startswith("flat_")
+
+
+def _limits(instruction: Instruction) -> tuple[int, int]:
+    """Outstanding (vector, LDS and scalar) instructions that a ``s_waitcnt`` lets remain.
+
+    Raises:
+        AssemblyError: if the text names no counter and is no number.
+    """
+    named = {name: int(left) for name, left in _FIELD.findall(instruction.text)}
+    if named:
+        return named.get("vmcnt", NO_LIMIT), named.get("lgkmcnt", NO_LIMIT)
+    number = _NUMBER.match(instruction.text.strip())
+    if number is None:
+        if "expcnt" in instruction.text:
+            return NO_LIMIT, NO_LIMIT
+        raise AssemblyError(f"{instruction.text!r} waits for no counter that is known: vmcnt, lgkmcnt or a number")
+    bits = int(number[1], 0)
+    vector, lgkm = (bits & 15) | (bits >> 14 & 3) << 4, bits >> 8 & 15
+    return NO_LIMIT if vector == 63 else vector, NO_LIMIT if lgkm == 15 else lgkm
+
+
+def _held_clk(instruction: Instruction) -> float:
+    """Cycles beyond one issue that ``s_nop n`` (n more issues) or ``s_sleep n`` (64 cycles each) holds its wave."""
+    if instruction.opcode not in ("s_nop", "s_sleep"):
+        return 0.0
+    number = _NUMBER.match(instruction.text.strip())
+    count = int(number[1], 0) if number else 0
+    return float(count * (_LANES_PER_QUAD if instruction.opcode == "s_nop" else _SLEEP_CLK))
+
+
+def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> np.ndarray:
+    """Costs of every instruction, int64 (instructions, COSTS), in ticks.
+
+    Args:
+        form: The kernel with its traffic.
+        device: Constants.
+        demand: Of an average workgroup; it is spread over the instructions that make the requests.
+        warm: Part of the memory-side cache's misses that a repeated launch finds there.
+    """
+    clk = form.actions.astype(np.float64)
+    issue = device.issue
+    clk[:, Cost.ISSUE] = issue.valu_clk + form.holds
+    clk[form.vector, Cost.BUSY] = issue.valu_clk
+    clk[form.quarter, Cost.ISSUE] = clk[form.quarter, Cost.BUSY] = issue.quarter_rate_clk
+    # Matrix cycles pass at the clock that the device holds under matrix load, counted in cycles of the peak clock.
+    clock = np.where(form.is_8bit, device.compute.matrix_clock_8bit_ghz, device.compute.matrix_clock_ghz)
+    clk[form.matrix, Cost.BUSY] = form.matrix_clk * device.compute.clock_ghz / clock
+    clk[form.scalar, Cost.ISSUE] = issue.salu_clk + form.holds[form.scalar]
+    clk[form.scalar, Cost.BUSY] = issue.valu_clk
+    clk[form.branch, Cost.ISSUE] = issue.salu_clk
+    clk[form.branch, Cost.JUMP] = max(0.0, issue.branch_clk - issue.salu_clk)
+    clk[form.branch, Cost.BUSY] = issue.valu_clk
+    clk[form.lds, Cost.LATENCY_L1] = device.lds.latency_clk
+    clk[form.exchanges, Cost.LDS] = _DWORD * device.compute.wave_lanes / device.lds.bytes_per_clk
+    clk[form.scalar_memory, Cost.LATENCY_L1] = issue.argument_load_clk
+    clk[form.scalar_memory, Cost.LATER_LATENCY] = min(device.l1.scalar_latency_clk, issue.argument_load_clk)
+    # Where the traffic knows nothing, as of an access without active lanes.
+    for column, latency in (
+        (Cost.LATENCY_L1, device.l1.latency_clk),
+        (Cost.LATENCY_L2, device.l2.latency_clk),
+        (Cost.LATENCY_MALL, device.mall.latency_clk),
+        (Cost.LATENCY_HBM, device.hbm.latency_clk),
+    ):
+        clk[form.memory, column] = latency
+    _price_memory(clk, form, device, demand, warm)
+    for instruction in form.kernel.instructions:
+        if instruction.opcode == "buffer_wbl2":
+            clk[instruction.index, Cost.LATENCY_L1] = device.fences.writeback_clk + device.mall.latency_clk
+        elif instruction.opcode == "buffer_inv":
+            clk[instruction.index, Cost.ISSUE] = issue.valu_clk + device.fences.invalidate_clk
+    return _in_ticks(clk, form.actions)
+
+
+_IN_CLK = (
+    *(Cost.ISSUE, Cost.BUSY, Cost.ADDRESS, Cost.LDS, Cost.FILL, Cost.L2, Cost.MEMORY, Cost.ATOMICS, Cost.FENCES),
+    *(Cost.LATENCY_L1, Cost.LATENCY_L2, Cost.LATENCY_MALL, Cost.LATENCY_HBM, Cost.LATER_LATENCY),
+    Cost.JUMP,
+)
+_SHARES = (Cost.BEYOND_L1, Cost.BEYOND_L2, Cost.BEYOND_MALL)
+
+
+def _in_ticks(clk: np.ndarray, actions: np.ndarray) -> np.ndarray:
+    costs = np.array(actions)
+    costs[:, Cost.POSTED], costs[:, Cost.LINES] = clk[:, Cost.POSTED], np.rint(clk[:, Cost.LINES])
+    for column in _IN_CLK:
+        costs[:, column] = np.rint(clk[:, column] * TICKS_PER_CLK)
+    for column in _SHARES:
+        costs[:, column] = np.rint(clk[:, column] * WHOLE)
+    return costs
+
+
+def address_clk(facts: Facts, device: Device) -> np.ndarray:
+    """Cycles of the address unit, all executions of an instruction together.
+
+    Loads and whole-dword stores: between a cycle a quad and four continuing quads a cycle, as ``merged_quads_per_clk``
+    says. Stores of less than a dword: a price a quad. Spilled registers move whole lines.
+    """
+    unmerged = (_QUADS_PER_CYCLE / device.l1.merged_quads_per_clk - 1) / (_QUADS_PER_CYCLE - 1)
+    clk = facts.run_clk + (facts.quad_clk - facts.run_clk) * unmerged
+    narrow = facts.is_kind(AccessKind.STORE) & (facts.asked < _DWORD * facts.lanes)
+    by_quad = np.maximum(facts.quad_clk, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk)
+    clk = np.where(narrow, by_quad, clk)
+    spills = facts.is_kind(AccessKind.SCRATCH_LOAD, AccessKind.SCRATCH_STORE)
+    clk = np.where(spills, facts.asked / _ADDRESS_BYTES_PER_CLK, clk)
+    on_lds = facts.is_kind(AccessKind.LDS_READ, AccessKind.LDS_WRITE, AccessKind.LDS_ATOMIC, AccessKind.SCALAR_LOAD)
+    return np.where(on_lds, 0.0, clk)
+
+
+def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Demand, warm: float) -> None:
+    facts = form.facts
+    index, executed = facts.index, facts.executed
+    loads = facts.is_kind(AccessKind.LOAD, AccessKind.LDS_DIRECT)
+    stores = facts.is_kind(AccessKind.STORE)
+    atomics = facts.is_kind(AccessKind.ATOMIC)
+    spills = facts.is_kind(AccessKind.SCRATCH_LOAD, AccessKind.SCRATCH_STORE)
+    clk[index, Cost.ADDRESS] = address_clk(facts, device) / executed
+    clk[index, Cost.LDS] += facts.lds_clk / executed
+    beyond_l1, beyond_l2, beyond_mall = _levels(facts, warm)
+    # A store goes to L2, an atomic to the memory-side cache; spilled registers lie in L2.
+    clk[index, Cost.BEYOND_L1] = np.where(loads, beyond_l1, (stores | spills).astype(np.float64))
+    clk[index, Cost.BEYOND_L2] = np.where(loads, beyond_l2, 0.0)
+    clk[index, Cost.BEYOND_MALL] = np.where(loads, beyond_mall, 0.0)
+    clk[index[stores], Cost.LATENCY_L2] = device.l2.store_ack_clk
+    clk[index[atomics], Cost.LATENCY_L1] = device.atomics.latency_clk
+    clk[index, Cost.POSTED] = stores
+    moved = np.where(loads, facts.l2_requests * device.l2.line_bytes, 0.0)
+    past = np.maximum(clk[index, Cost.BEYOND_L1], 1e-9)
+    clk[index, Cost.FILL] = moved / device.l1.fill_bytes_per_clk / executed / past
+    clk[index, Cost.LINES] = np.where(loads, np.ceil(facts.l2_requests / executed / past), 0.0)
+    workgroups = form.traffic.workgroups
+
+    def spread(amount: float, weights: np.ndarray, share: np.ndarray | float) -> np.ndarray:
+        total = float(weights.sum())
+        return amount * weights / total * workgroups / executed / share if total else np.zeros(len(index))
+
+    whole = np.maximum(facts.requests - facts.partial, 0) * _SEGMENT_BYTES / device.l2.write_tb_s
+    part = facts.partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us * 1e6
+    l2_weights = moved / device.l2.read_tb_s + np.where(stores, whole + part, 0.0)
+    clk[index, Cost.L2] = spread(demand.l2, l2_weights, past)
+    missed = np.maximum(facts.l2_requests - facts.l2_hits, 0) * device.l2.line_bytes
+    stored = np.where(stores, facts.asked, 0.0)
+    written = form.traffic.fabric_write_bytes * stored / max(1.0, float(stored.sum()))
+    memory_weights = np.where(loads | atomics, missed, 0.0) + written
+    later = np.where(loads, np.maximum(clk[index, Cost.BEYOND_L2], 1e-9), 1.0)
+    clk[index, Cost.MEMORY] = spread(demand.memory, memory_weights, later)
+    clk[index, Cost.ATOMICS] = spread(demand.atomics, np.where(atomics, facts.requests, 0.0), 1.0)
+    fences = [entry.index for entry in form.kernel.instructions if entry.opcode == "buffer_wbl2"]
+    if fences and form.traffic.release_fences:
+        clk[fences, Cost.FENCES] = demand.fences * workgroups / form.traffic.release_fences
+
+
+def _levels(facts: Facts, warm: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Shares of the executions of each load of which some line gets past L1, L2 and the memory-side cache.
+
+    An instruction completes with its last line. Lines that lie side by side share their fate; lines that the lanes
+    scatter find theirs independently.
+    """
+    l1 = facts.l1_hits / np.maximum(facts.lines, 1)
+    l2 = facts.l2_hits / np.maximum(facts.l2_requests, 1)
+    beyond = np.maximum(facts.l2_requests - facts.l2_hits, 0)
+    mall = facts.mall_hits / np.maximum(beyond, 1)
+    mall = np.minimum(1.0, mall + (1 - mall) * warm)
+    packed = np.maximum(1.0, facts.asked / _LINE_BYTES)
+    scattered = np.maximum(1.0, facts.lines / packed)
+    within_l1 = np.clip(l1, 0, 1)
+    within_l2 = within_l1 + (1 - within_l1) * np.clip(l2, 0, 1)
+    within_mall = within_l2 + (1 - within_l2) * mall
+    return 1 - within_l1**scattered, 1 - within_l2**scattered, 1 - within_mall**scattered

@@ -1,0 +1,137 @@
+"""Instruction streams of the recorded workgroups, short enough to be simulated.
+
+Long loops are cut: of a run, or a group of runs, that repeats itself, the first few rounds stay. What the simulation
+finds for an instruction then stands for all its executions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from wavecast.simulator.compiled import compiled
+from wavecast.simulator.execute.execution import Execution
+
+# Runs after which a group of them may begin again: a loop with so many taken branches in its body is still seen.
+_LONGEST_GROUP = 128
+_ROUNDS = (256, 128, 64, 32, 16, 8, 4, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Streams:
+    """Streams of a pool of workgroups.
+
+    Attributes:
+        code: int32, static instructions of all waves, one stream after another.
+        again: bool, whether the wave has executed the instruction before.
+        first: int64 (workgroups * waves,), where each begins in ``code``.
+        last: int64 (workgroups * waves,), one beyond where it ends.
+        waves: Of a workgroup.
+    """
+
+    code: np.ndarray
+    again: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    waves: int
+
+    @property
+    def workgroups(self) -> int:
+        return len(self.first) // self.waves
+
+
+def prepare_streams(execution: Execution, *, instructions: int, workgroups: int) -> Streams:
+    """Streams of the recorded workgroups of an execution.
+
+    Args:
+        execution: With recorded runs.
+        instructions: About as many of a wave are kept at most; more where the code without any loop is longer.
+        workgroups: Of the pool, at most; spread evenly over the recorded ones.
+
+    Raises:
+        ValueError: if nothing was recorded.
+    """
+    runs = execution.runs
+    if not len(runs):
+        raise ValueError(
+            f"no workgroup of kernel {execution.kernel.name!r} was recorded: execute it with record=8 or so"
+        )
+    recorded = np.unique(runs["position"])
+    count = min(workgroups, len(recorded))
+    chosen = recorded[(np.arange(count) * 2 + 1) * len(recorded) // (2 * count)]
+    waves = int(runs["wave"].max()) + 1
+    parts = []
+    for position in chosen:
+        of_group = runs[runs["position"] == position]
+        parts += [_cut(of_group[of_group["wave"] == wave], instructions) for wave in range(waves)]
+    lengths = np.array([len(part) for part in parts], dtype=np.int64)
+    last = np.cumsum(lengths)
+    again = np.concatenate([_again(part) for part in parts])
+    return Streams(np.concatenate(parts), again, last - lengths, last, waves)
+
+
+def _again(code: np.ndarray) -> np.ndarray:
+    again = np.ones(len(code), dtype=np.bool_)
+    again[np.unique(code, return_index=True)[1]] = False
+    return again
+
+
+def _cut(runs: np.ndarray, instructions: int) -> np.ndarray:
+    """Static instructions of one wave, int32, with as many rounds of every loop as fit."""
+    length = (runs["end"] - runs["first"]).astype(np.int64)
+    if int((length * runs["repeats"]).sum()) <= instructions:
+        return _expanded(runs, runs["repeats"])
+    _, names = np.unique(runs[["first", "end", "repeats"]], return_inverse=True)
+    begin, size, rounds = groups_of(names.astype(np.int64), _LONGEST_GROUP)
+    for most in _ROUNDS:
+        kept = np.minimum(runs["repeats"], most)
+        chosen = np.concatenate(list(_rounds(begin, size, np.minimum(rounds, most))))
+        if int((length * kept)[chosen].sum()) <= instructions:
+            break
+    return _expanded(runs[chosen], kept[chosen])
+
+
+def _rounds(begin: np.ndarray, size: np.ndarray, rounds: np.ndarray) -> Iterator[np.ndarray]:
+    """Runs of each group, as often as it is kept."""
+    for start, width, count in zip(begin, size, rounds, strict=True):
+        yield np.tile(np.arange(start, start + width), count)
+
+
+def _expanded(runs: np.ndarray, repeats: np.ndarray) -> np.ndarray:
+    first = np.repeat(runs["first"], repeats).astype(np.int64)
+    length = np.repeat(runs["end"] - runs["first"], repeats).astype(np.int64)
+    starts = np.cumsum(length) - length
+    return (np.arange(int(length.sum())) + np.repeat(first - starts, length)).astype(np.int32)
+
+
+@compiled
+def groups_of(names: np.ndarray, longest: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Split a sequence into groups that repeat themselves, from the front, each as large a part of it as it can be.
+
+    Args:
+        names: int64.
+        longest: Members of a group at most.
+
+    Returns:
+        (begin, size, rounds) of each group, int64: members ``begin`` to ``begin + size - 1`` stand ``rounds`` times.
+    """
+    total = len(names)
+    begin, size, rounds = np.zeros(total, np.int64), np.ones(total, np.int64), np.ones(total, np.int64)
+    count, place = 0, 0
+    while place < total:
+        best, covered = 1, 1
+        for width in range(1, longest + 1):
+            if place + 2 * width > total:
+                break
+            end = place + width
+            while end < total and names[end] == names[end - width]:
+                end += 1
+            whole = (end - place) // width * width
+            if whole >= 2 * width and whole > covered:
+                best, covered = width, whole
+        begin[count], size[count], rounds[count] = place, best, covered // best
+        place += covered
+        count += 1
+    return begin[:count], size[:count], rounds[:count]

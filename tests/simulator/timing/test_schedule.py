@@ -1,0 +1,40 @@
+"""The list schedule, on cases with a known answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wavecast.simulator.timing.schedule import list_schedule
+
+
+def test_a_long_workgroup_makes_a_tail() -> None:
+    work = np.ones(100)
+    work[-1] = 10
+    found = list_schedule(work, slots=10)
+    mean = work.mean()
+    assert found.filled * mean == pytest.approx(9)
+    assert found.tail * mean == pytest.approx(10)
+    assert found.tail_workgroups == pytest.approx((9 * 1 + 10) / 10)
+
+
+def test_fewer_workgroups_than_slots() -> None:
+    found = list_schedule(np.array([1.0, 3.0]), slots=10)
+    assert (found.filled, found.tail) == (0.0, 1.5)
+
+
+def test_nothing_to_schedule_is_refused() -> None:
+    with pytest.raises(ValueError, match="0 workgroups on 4 slots"):
+        list_schedule(np.zeros(0), slots=4)
+
+
+@given(st.lists(st.floats(0.1, 100), min_size=1, max_size=60), st.integers(1, 20))
+def test_the_schedule_is_no_shorter_than_its_bounds(work: list[float], slots: int) -> None:
+    values = np.array(work)
+    found = list_schedule(values, slots=slots)
+    end = (found.filled + found.tail) * values.mean()
+    assert end >= max(values.max(), values.sum() / slots) * (1 - 1e-9)
+    assert end <= (values.sum() / slots + values.max()) * (1 + 1e-9)
+    assert 0 < found.tail_workgroups <= min(slots, len(work)) * (1 + 1e-9)
