@@ -115,11 +115,14 @@ def test_ceilings_are_those_of_the_device_file(device: str) -> None:
     spec = load_device(device)
     bandwidths, rates = roofline.ceilings(simulate.device_facts(device))
     assert [item.value for item in bandwidths] == [spec.hbm.mixed_tb_s, spec.mall.mixed_tb_s, spec.l2.read_tb_s]
-    # Types of one rate share a line: 16-bit and FP8 without scales on MI355X.
+    # Types of one rate share a line.
     by_label = {label: item.value for item in rates for label in item.label.removeprefix("MFMA ").split(", ")}
-    sustained = spec.compute.num_cu * spec.compute.matrix_clock_ghz / 1e3
-    assert by_label["16-bit"] == pytest.approx(spec.matrix.f16 * sustained)
-    assert by_label["FP8"] == pytest.approx(spec.matrix.f8 * sustained)
+    assert by_label["16-bit"] == pytest.approx(
+        spec.matrix.f16 * spec.compute.num_cu * spec.compute.matrix_clock_ghz / 1e3
+    )
+    assert by_label["FP8"] == pytest.approx(
+        spec.matrix.f8 * spec.compute.num_cu * spec.compute.matrix_clock_8bit_ghz / 1e3
+    )
     # 304 compute units of 4 SIMDs with 16 lanes at 2.1 GHz are 40.9 · 10¹² lane operations a second on MI300X.
     lanes = spec.compute.num_cu * spec.compute.simd_per_cu * spec.compute.wave_lanes / spec.issue.valu_clk
     assert by_label["vector"] == pytest.approx(lanes * spec.compute.clock_ghz / 1e3)
@@ -127,6 +130,26 @@ def test_ceilings_are_those_of_the_device_file(device: str) -> None:
     named = {key.removeprefix("1 / ") for item in (*bandwidths, *rates) for key in item.constants}
     assert named <= known
     assert [item.value for item in rates] == sorted(item.value for item in rates)
+
+
+def test_a_device_without_a_memory_side_cache_has_no_ceiling_for_it() -> None:
+    facts = simulate.device_facts("mi300x")
+    constants = tuple(item for item in facts.constants if not item.key.startswith("mall."))
+    bandwidths, _ = roofline.ceilings(replace(facts, constants=constants))
+    assert [item.level for item in bandwidths] == ["hbm", "l2"]
+
+
+def test_types_of_one_rate_share_a_line() -> None:
+    facts = simulate.device_facts("mi355x")
+    same = {
+        "matrix.f16": 4096,
+        "matrix.f8": 4096,
+        "compute.matrix_clock_ghz": 1.5,
+        "compute.matrix_clock_8bit_ghz": 1.5,
+    }
+    constants = tuple(replace(item, value=same.get(item.key, item.value)) for item in facts.constants)
+    _, rates = roofline.ceilings(replace(facts, constants=constants))
+    assert [item.label for item in rates] == ["vector", "MFMA 16-bit, FP8", "MFMA MXFP8", "MFMA MXFP6/4"]
 
 
 def test_a_point_is_operations_over_bytes_and_time(three_variants: Comparison) -> None:

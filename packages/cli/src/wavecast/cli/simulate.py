@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from wavecast.cli.devices import Constant, DeviceFacts
 from wavecast.cli.errors import CliError, ExitCode, misuse
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from wavecast.simulator.devices import Device
     from wavecast.simulator.launch import LaunchResult
     from wavecast.simulator.program.kernel import Kernel
-    from wavecast.simulator.timing import TimePrediction
+    from wavecast.simulator.timing import Bound, TimePrediction
     from wavecast.simulator.virtual import Launch
 
 
@@ -486,10 +486,11 @@ def combined_us(device: str) -> Callable[[Mapping[str, float]], float]:
         device: Name of the device. The function wants all the keys of ``LaunchFacts.terms``.
     """
     from wavecast.simulator.devices.loader import load_device
-    from wavecast.simulator.timing import Bound, combine_us
+    from wavecast.simulator.timing import combine_us
 
     spec = load_device(device)
-    return lambda terms: combine_us({Bound(name): us for name, us in terms.items()}, spec)
+    # A ``Bound`` is its name: it finds itself among strings.
+    return lambda terms: combine_us(cast("Mapping[Bound, float]", terms), spec)
 
 
 def _width_shares(launches: Sequence[Launch | _FileLaunch], kinds: Sequence[str]) -> dict[int, float]:

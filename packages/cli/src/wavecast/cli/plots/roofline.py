@@ -18,11 +18,12 @@ BANDWIDTHS = (
     ("mall", "Infinity Cache, copy", "mall.mixed_tb_s"),
     ("l2", "L2, read", "l2.read_tb_s"),
 )
+# Rate of a type, its label, and the clock that the device sustains under it.
 MATRIX_TYPES = (
-    ("matrix.f16", "16-bit"),
-    ("matrix.f8", "FP8"),
-    ("matrix.f8f6f4_8bit", "MXFP8"),
-    ("matrix.f8f6f4_small", "MXFP6/4"),
+    ("matrix.f16", "16-bit", "compute.matrix_clock_ghz"),
+    ("matrix.f8", "FP8", "compute.matrix_clock_8bit_ghz"),
+    ("matrix.f8f6f4_8bit", "MXFP8", "compute.matrix_clock_8bit_ghz"),
+    ("matrix.f8f6f4_small", "MXFP6/4", "compute.matrix_clock_8bit_ghz"),
 )
 
 
@@ -92,25 +93,24 @@ class Roofline:
 
 
 def ceilings(device: DeviceFacts) -> tuple[tuple[Ceiling, ...], tuple[Ceiling, ...]]:
-    """Bandwidths, and rates of operations from the lowest to the highest.
+    """Bandwidths, and rates of operations from the lowest to the highest; what a device does not have is left out.
 
     Matrix instructions run at the clock that the device sustains under them. Equal rates are one line.
     """
     known = {item.key: item.value for item in device.constants}
-    bandwidths = tuple(Ceiling(label, level, known[key], (key,)) for level, label, key in BANDWIDTHS)
+    bandwidths = tuple(Ceiling(label, level, known[key], (key,)) for level, label, key in BANDWIDTHS if key in known)
     vector_keys = ("compute.num_cu", "compute.simd_per_cu", "compute.wave_lanes", "compute.clock_ghz")
     # GHz are 10⁹ operations a second.
     vector = prod(known[key] for key in vector_keys) / known["issue.valu_clk"] / 1e3
-    rates = [Ceiling("vector", "", vector, (*vector_keys, "1 / issue.valu_clk"))]
-    by_value: dict[float, list[tuple[str, str]]] = {}
-    for key, label in MATRIX_TYPES:
+    rates = {vector: Ceiling("vector", "", vector, (*vector_keys, "1 / issue.valu_clk"))}
+    for key, label, clock in MATRIX_TYPES:
         if key in known:
-            by_value.setdefault(known[key], []).append((key, label))
-    for value, members in by_value.items():
-        constants = (members[0][0], "compute.num_cu", "compute.matrix_clock_ghz")
-        rate = value * known["compute.num_cu"] * known["compute.matrix_clock_ghz"] / 1e3
-        rates.append(Ceiling(f"MFMA {', '.join(label for _, label in members)}", "", rate, constants))
-    return bandwidths, tuple(sorted(rates, key=lambda item: item.value))
+            constants = (key, "compute.num_cu", clock)
+            value = prod(known[name] for name in constants) / 1e3
+            same = rates.get(value)
+            name = f"{same.label}, {label}" if same else f"MFMA {label}"
+            rates[value] = Ceiling(name, "", value, same.constants if same else constants)
+    return bandwidths, tuple(sorted(rates.values(), key=lambda item: item.value))
 
 
 def points(variant: Variant) -> tuple[Point, ...]:
