@@ -88,6 +88,8 @@ def test_cycles_of_a_step_by_hand() -> None:
         step = step_clk(GemmProblem.dense(1, 1, 1, "fp8", scaling), BLOCKWISE, H200)
         assert step.matrix == pytest.approx(512 / 0.96 + promotion)
         assert step.lds == pytest.approx((16384 + 2 * 16384 + 32768) / 128 / 0.96)
+    exact = GemmProblem((Shape(1, 1, 1),), "fp8", Scaling.ROWWISE, exact_sums=True)
+    assert step_clk(exact, BLOCKWISE, H200).matrix == pytest.approx(512 / 0.96 + 128)
     assert epilogue_clk(GemmProblem.dense(1, 1, 1), BLOCKWISE, H200) == pytest.approx(128 * 128 * 2 / 32 + 287)
 
 

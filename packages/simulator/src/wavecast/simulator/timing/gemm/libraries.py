@@ -89,6 +89,12 @@ LIBRARIES: Mapping[str, Library] = MappingProxyType(
             tuple(_hopper(m, n, stages=4, window=8, cluster=(2, 1)) for m, n in _HOPPER_SIDES),
             splits=True,
         ),
+        "cutlass-grouped-sm90": Library(
+            "grouped CUTLASS kernels on Hopper",
+            ("sm_90",),
+            tuple(_hopper(m, n, stages=4, window=8, cluster=(2, 1)) for m, n in _HOPPER_SIDES),
+            splits=False,
+        ),
         "cutlass-blockwise-sm90": Library(
             "CUTLASS with blockwise scales on Hopper: its one tile, persistent, rows or columns of tiles in turn",
             ("sm_90",),

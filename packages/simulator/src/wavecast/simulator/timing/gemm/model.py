@@ -19,8 +19,8 @@ from wavecast.simulator.timing.prediction import Bound, Position
 
 _BYTES_PER_US = 1e6  # of one TB/s
 _PARTIAL_BYTES = 4
-_CLOCK_STEPS = 12  # of halving
-_MOST_LOAD = 1.25  # more than any efficiency allows
+_CLOCK_STEPS = 20
+_CLOCK_TOLERANCE = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +111,17 @@ def evaluate_gemm(
     bits = problem.bits
     rate = problem.flop_per_clk(device) * device.compute.num_cu * issue_efficiency(device, bits=bits)
     full = rate * matrix_clock_ghz(device, bits=bits) * 1e3
-    low, high = matrix_clock_ghz(device, bits=bits, load=_MOST_LOAD), device.compute.clock_ghz
-    found = at(high)
+    found = at(device.compute.clock_ghz)
+    follows = 1 / (device.compute.power_exponent - 1)
     for _ in range(_CLOCK_STEPS):
-        # The faster the clock, the higher the load, and the lower the clock that the power limit allows.
+        # The faster the clock, the higher the load, and the lower the clock that the power limit allows: the clock
+        # that meets its own condition is found at once where time goes as one over the clock, and soon elsewhere.
         load = problem.flop / max(1e-9, found.total_us - found.terms[Bound.LAUNCH]) / full
         allowed = matrix_clock_ghz(device, bits=bits, load=load)
-        if allowed >= found.clock_ghz:
-            low = found.clock_ghz
-        else:
-            high = found.clock_ghz
-        if found.clock_ghz == device.compute.clock_ghz and allowed >= found.clock_ghz:
+        clock_ghz = (allowed * found.clock_ghz**follows) ** (1 / (1 + follows))
+        if abs(clock_ghz / found.clock_ghz - 1) < _CLOCK_TOLERANCE:
             break
-        found = at((low + high) / 2)
+        found = at(clock_ghz)
     return found
 
 
@@ -157,6 +155,7 @@ def _terms(
     clock_ghz: float,
 ) -> dict[Bound, float]:
     clk_per_us = clock_ghz * 1e3
+    workgroups = configuration.workgroups(problem)
     sequences = rounds.tiles / rounds.resident
     # Steps whose operands arrive later than the multiplication of those before them lasts.
     missed_l2 = moved.fabric_read / moved.l2_read
@@ -170,13 +169,12 @@ def _terms(
     epi_us = epilogue_clk(problem, configuration, device) / clk_per_us
     ends_us = pro_us + epi_us * sequences if configuration.persistent else (pro_us + epi_us) * sequences
     partial_us = _split_us(moved, configuration, device)
-    if configuration.stream_k and configuration.workgroups(problem) % device.compute.num_cu:
+    if configuration.stream_k and workgroups % device.compute.num_cu:
         # Each compute unit writes the part of a tile that it began, and reads the part that another one began.
         tile = configuration.tile
         ends_us += 2 * tile.m * tile.n * _PARTIAL_BYTES / device.l1.store_bytes_per_clk / clk_per_us
-    workgroups = configuration.workgroups(problem)
-    if configuration.persistent or configuration.stream_k:
-        workgroups = min(workgroups, device.compute.num_cu * rounds.resident)
+    slots = device.compute.num_cu * rounds.resident
+    started = min(workgroups, slots) if configuration.persistent or configuration.stream_k else workgroups
     main_us = busy_us * rounds.steps
     names = {Bound.ISSUE: step.matrix, Bound.LDS: step.lds, Bound.L1: step.fill}
     slowest = max(names, key=lambda name: names[name])
@@ -184,11 +182,10 @@ def _terms(
     terms[Bound.LAUNCH] = partial_us
     terms[slowest] = main_us
     terms[Bound.LATENCY] = waiting_us + ends_us
-    terms[Bound.WORKGROUP_LAUNCH] = workgroups * device.launch.workgroup_clk / device.clk_per_us
+    terms[Bound.WORKGROUP_LAUNCH] = started * device.launch.workgroup_clk / device.clk_per_us
     terms[Bound.L2] = (moved.l2_read / device.l2.read_tb_s + moved.written / device.l2.write_tb_s) / _BYTES_PER_US
     terms[Bound.MALL] = mixed_us(moved.fabric_read, moved.written, device.mall)
-    slots = device.compute.num_cu * rounds.resident
-    last_bytes = moved.written * min(1.0, slots / configuration.workgroups(problem))
+    last_bytes = moved.written * min(1.0, slots / workgroups)
     terms[Bound.WRITE_BACK] = write_back_us(min(last_bytes, device.l2.bytes_per_xcd * device.compute.num_xcd), device)
     terms[Bound.HBM] = mixed_us(moved.hbm_read, moved.written, device.hbm)
     return terms

@@ -54,12 +54,15 @@ class GemmProblem:
         dtype: Type of both operands, a key of ``OPERAND_BITS``.
         scaling: How they are scaled.
         out_bytes: Bytes of an element of the result.
+        exact_sums: Whether sums of 8-bit products go to fp32 registers after every 128 elements of depth, because the
+            matrix unit of Hopper keeps fewer bits (``use_fast_accum=False``). AMD's keeps them all.
     """
 
     groups: tuple[Shape, ...]
     dtype: str = "bf16"
     scaling: Scaling = Scaling.NONE
     out_bytes: int = 2
+    exact_sums: bool = False
 
     def __post_init__(self) -> None:
         if self.dtype not in OPERAND_BITS:
@@ -105,7 +108,7 @@ class GemmProblem:
     @property
     def promotions_per_element(self) -> float:
         """Vector operations on an accumulator element for each element of depth."""
-        return 1 / _SCALE_BLOCK if self.scaling is Scaling.BLOCKWISE else 0.0
+        return 1 / _SCALE_BLOCK if self.exact_sums or self.scaling is Scaling.BLOCKWISE else 0.0
 
     def flop_per_clk(self, device: Device) -> float:
         """Matrix rate of a compute unit for the operand type.
