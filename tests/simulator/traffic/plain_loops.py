@@ -106,19 +106,22 @@ def miss_count(lines: Iterable[int], sets: int, ways: int, index_of: Sequence[in
     return sum(not cache.access(line, index)[0] for line, index in zip(lines, index_of, strict=True))
 
 
-def l2_channel(line: int, hashed_bits: int) -> int:
+def l2_channel(line: int, *, hashed: bool) -> int:
     """Channel of a 128-byte line: address bits 8 to 11, the groups of four above them on top."""
     address = line << 7
     channel = address >> 8 & 15
-    for bit in range(12, hashed_bits):
+    for bit in range(12, 60 if hashed else 0):
         channel ^= (address >> bit & 1) << bit % 4
     return channel
 
 
-def l2_set(line: int, hashed_bits: int) -> int:
-    """Set of a line among the 2,048 of an L2 of 4 MiB and 16 ways: bit 7, the channel, bits 12 to 17."""
+def l2_set(line: int, *, hashed: bool) -> int:
+    """Set of a line among 2,048: address bit 7, the channel, and bits 12 to 17 with the groups of six above on top."""
     address = line << 7
-    return address >> 7 & 1 | l2_channel(line, hashed_bits) << 1 | (address >> 12 & 63) << 5
+    above = address >> 12 & 63
+    for bit in range(18, 60 if hashed else 0):
+        above ^= (address >> bit & 1) << bit % 6
+    return address >> 7 & 1 | l2_channel(line, hashed=hashed) << 1 | above << 5
 
 
 def split_mix(word: int) -> int:
@@ -154,11 +157,11 @@ def l1_misses(lines: Iterable[int], ways: int) -> list[int]:
 class Hierarchy:
     """The L2s and the memory-side cache over a stream of line accesses; a dirty byte is a member of a set."""
 
-    def __init__(self, xcds: int, mall_sets: int, hashed_bits: int) -> None:
+    def __init__(self, xcds: int, mall_sets: int, *, hashed: bool) -> None:
         self.l2 = [LruSets(2048, 16) for _ in range(xcds)]
         self.filled: set[tuple[int, int]] = set()
         self.mall = LruSets(mall_sets, 16)
-        self.mall_sets, self.hashed_bits = mall_sets, hashed_bits
+        self.mall_sets, self.hashed = mall_sets, hashed
         self.counts: Counter[str] = Counter()
 
     def _mall(self, line: int, dirtied: set[int]) -> bool:
@@ -184,7 +187,7 @@ class Hierarchy:
             self.counts["mall_hits"] += hit
             self.counts["hbm_reads"] += not hit
             return
-        index = l2_set(line, self.hashed_bits)
+        index = l2_set(line, hashed=self.hashed)
         hit, victim = self.l2[xcd].access(line, index)
         if victim:
             self.filled.discard((xcd, victim[0]))

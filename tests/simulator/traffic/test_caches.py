@@ -158,9 +158,9 @@ def test_atomics_pass_by_the_l2(device: Device) -> None:
         (8, 4.0, 1.0),
         (64, 16.0, 1.0),  # 8,192 bytes
         (256, 16.0, 1.0),  # 32,768 bytes
-        (2048, 16.0, 4.0),  # 256 KiB: the hash sees bits 18 and 19 of it
-        (8192, 16.0, 16.0),  # 1 MiB: none
-        (130, 1.0, 1.0),  # 16,640 bytes, an odd multiple of 256
+        (2048, 16.0, 1.0),  # 256 KiB
+        (8192, 16.0, 1.0),  # 1 MiB
+        (130, 1.0, 1.49),  # 16,640 bytes, 65 times 256: bits laid on top of one another cancel for a while
     ],
 )
 def test_channel_imbalance_of_strides(device: Device, stride_lines: int, plain: float, hashed: float) -> None:
@@ -168,7 +168,8 @@ def test_channel_imbalance_of_strides(device: Device, stride_lines: int, plain: 
     load = ChannelLoad(maps, device.compute.num_xcd)
     lines = (np.arange(8192) * stride_lines).astype(np.uint64)
     for number, l2_map in enumerate(maps):
-        channel = [channel_of(line, *l2_map) for line in lines]
+        shift, bits, _, hash_on = l2_map
+        channel = [channel_of(line, shift, bits, hash_on) for line in lines]
         np.add.at(load.counts[number], (0, np.arange(8192) // 64, channel), 1)
     load.close()
     assert load.imbalance == pytest.approx((hashed, plain), rel=0.03)
@@ -180,14 +181,33 @@ def test_channel_imbalance_of_nothing_is_one(device: Device) -> None:
     assert ChannelLoad((plain_map(device),), 8).imbalance == (1.0,)
 
 
-@pytest.mark.parametrize("hashed_bits", [0, 20, 40])
-def test_places_equal_the_plain_ones(device: Device, hashed_bits: int) -> None:
-    l2_map = plain_map(device)._replace(hashed_line_bits=max(0, hashed_bits - 7))
+@pytest.mark.parametrize("hashed", [False, True])
+def test_places_equal_the_plain_ones(device: Device, hashed: bool) -> None:
+    l2_map = hashed_map(device) if hashed else plain_map(device)
     lines = np.random.default_rng(2).integers(0, 1 << 41, 2000).astype(np.uint64)
     for line in lines:
-        assert channel_of(line, *l2_map) == l2_channel(int(line), hashed_bits)
-        assert l2_set_of(line, 2048, 0, *l2_map) == l2_set(int(line), hashed_bits)
+        channel = channel_of(line, l2_map.interleave_shift, l2_map.channel_bits, l2_map.hashed)
+        assert channel == l2_channel(int(line), hashed=hashed)
+        assert l2_set_of(line, 0, *l2_map) == l2_set(int(line), hashed=hashed)
         assert set_of(line, 1000) == scattered_set(int(line), 1000)
+
+
+@pytest.mark.parametrize(
+    ("rows", "apart", "plain", "hashed"),
+    [
+        (16, 2048, 1.0, 1.0),  # 256 KiB: one set of 16 ways holds 16 rows
+        (32, 2048, 0.0, 1.0),  # but not 32
+        (128, 1536, 0.0, 1.0),  # 192 KiB: four sets
+    ],
+)
+def test_rows_far_apart_stay_in_a_hashed_l2(device: Device, rows: int, apart: int, plain: float, hashed: float) -> None:
+    """Rows of 1 KiB, read ten times: all of the nine repetitions hit, or none."""
+    lines = (np.arange(rows)[:, None] * apart + np.arange(8)).ravel().astype(np.uint64)
+    for l2_map, wanted in ((plain_map(device), plain), (hashed_map(device), hashed)):
+        state = CacheState(device, 1.0, 1, l2_map)
+        levels = np.zeros((1, LEVELS), dtype=np.int64)
+        state.run(stream(np.tile(lines, 10), READ), levels)
+        assert levels[0, Level.L2_HITS] == 9 * len(lines) * wanted
 
 
 @pytest.mark.parametrize("stride_bits", [0, 1, 3, 5])
@@ -195,22 +215,21 @@ def test_places_equal_the_plain_ones(device: Device, hashed_bits: int) -> None:
 def test_a_range_of_the_size_of_an_l2_fills_it(device: Device, name: str, stride_bits: int) -> None:
     """MI300X finds all of 4 MiB in its L2, read round and round: each set gets as many lines as it has ways."""
     l2_map = plain_map(device) if name == "plain" else hashed_map(device)
-    sets = 2048 >> stride_bits
     first = 7 << 15
     lines = [line for line in range(first, first + 32768) if is_followed(np.uint64(line), 1 << stride_bits)]
-    index = [l2_set_of(np.uint64(line), sets, stride_bits, *l2_map) for line in lines]
-    assert (np.bincount(index, minlength=sets) == 16).all()
+    index = [l2_set_of(np.uint64(line), stride_bits, *l2_map) for line in lines]
+    assert np.bincount(index).tolist() == [16] * (2048 >> stride_bits)
     state = CacheState(device, 1.0, 1 << stride_bits, l2_map)
     run(state, stream(np.tile(np.arange(first, first + 32768, dtype=np.uint64), 3), READ))
     assert state.totals[Flow.FABRIC_READS] << stride_bits == 32768
 
 
-@pytest.mark.parametrize("hashed_bits", [0, 20])
-def test_the_whole_hierarchy_equals_the_plain_one(device: Device, hashed_bits: int) -> None:
+@pytest.mark.parametrize("hashed", [False, True])
+def test_the_whole_hierarchy_equals_the_plain_one(device: Device, hashed: bool) -> None:
     """Reads, masked writes and atomics of two XCDs over more lines than a few sets hold."""
     random = np.random.default_rng(13)
     small = replace(device, mall=replace(device.mall, bytes=2 * 2**20))
-    l2_map = plain_map(device)._replace(hashed_line_bits=max(0, hashed_bits - 7))
+    l2_map = hashed_map(device) if hashed else plain_map(device)
     state = CacheState(small, 1.0, 1, l2_map)
     count = 40_000
     events = stream(np.zeros(count, np.uint64), READ)
@@ -220,7 +239,7 @@ def test_the_whole_hierarchy_equals_the_plain_one(device: Device, hashed_bits: i
     whole, none = np.uint64(2**64 - 1), np.uint64(0)
     events["low"] = random.choice(np.array([whole, 1, 1 << 40, 0xFF00], dtype=np.uint64), count)
     events["high"] = random.choice(np.array([whole, none, 1 << 63], dtype=np.uint64), count)
-    plain = Hierarchy(2, 1024, hashed_bits)
+    plain = Hierarchy(2, 1024, hashed=hashed)
     names = {READ: "read", WRITE: "write", ATOMIC: "atomic"}
     for event in events:
         bits = int(event["low"]) | int(event["high"]) << 64

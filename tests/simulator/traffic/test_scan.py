@@ -125,8 +125,8 @@ def plainly(records: np.ndarray, tables: InstructionTables) -> tuple[np.ndarray,
         stream = int(record["workgroup"]), int(record["wave"])
         for line, places in touched.items():
             events.append((line, sum(1 << byte for byte in places), order[stream], index, stream[0]))
-            for number, bits in enumerate((20, 0)):
-                channel = reference.l2_channel(line, bits)
+            for number, hashed in enumerate((True, False)):
+                channel = reference.l2_channel(line, hashed=hashed)
                 load[number, stream[0] % XCDS, order[stream], channel] += 1 if is_read else by_line[line]
         order[stream] += 1
     return counts, events, load

@@ -102,7 +102,6 @@ class L2:
     ways: int = _in("count")
     channels_per_xcd: int = _in("count")
     interleave_bytes: int = _in("B")
-    hashed_bits: int = _in("bits")
     kept_reach: float = _in("factor")
     latency_clk: float = _in("clk")
     store_ack_clk: float = _in("clk")

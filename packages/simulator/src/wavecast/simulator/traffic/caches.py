@@ -352,7 +352,9 @@ def _run(
             totals[Flow.HBM_READS] += not hit
             continue
         sets = l2_tags.shape[1]
-        index = l2_set_of(line, sets, l2_map[1], l2_map[2], l2_map[3], l2_map[4]) if is_whole else set_of(line, sets)
+        index = (
+            l2_set_of(line, l2_map[1], l2_map[2], l2_map[3], l2_map[4], l2_map[5]) if is_whole else set_of(line, sets)
+        )
         way, hit = find_way(l2_tags[xcd, index], l2_used[xcd, index], line, now)
         masks = l2_masks[xcd, index, way]
         if not hit:

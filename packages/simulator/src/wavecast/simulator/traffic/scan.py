@@ -138,7 +138,7 @@ def scan(
             line = lines[row, position] + first_line
             requests = 1 if is_read else weights[row, position]
             for number in range(len(maps)):
-                channel = channel_of(line, maps[number, 0], maps[number, 1], maps[number, 2])
+                channel = channel_of(line, maps[number, 0], maps[number, 1], maps[number, 3])
                 channels[number, xcd, step % STEPS, channel] += requests
             if kind == WRITE and not is_followed(line, stride):
                 continue
