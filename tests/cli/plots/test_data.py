@@ -68,13 +68,13 @@ def test_what_becomes_slower_is_a_cost(
 
 def test_small_steps_are_one(launch: Callable[..., LaunchFacts], comparison: Callable[..., Comparison]) -> None:
     cases = {
-        "before": (launch(l2=100.0, launch=1.0, fences=9.0, atomics=9.0),),
+        "before": (launch(l2=100.0, launch=1.0, overlap=0.5, write_back=0.5),),
         "after": (launch(l2=10.0, launch=0.5),),
     }
     found = waterfall.waterfall(comparison(cases), COMBINE)
     assert isinstance(found, waterfall.Waterfall)
     assert [step.label for step in found.steps] == ["L2 requests", "3 others, each below 1 %"]
-    assert set(found.steps[1].terms) == {"launch", "fences", "atomics"}
+    assert set(found.steps[1].terms) == {"launch", "overlap", "write-back"}
 
 
 def test_why_there_is_no_waterfall(

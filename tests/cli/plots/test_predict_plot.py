@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 from wavecast.cli import simulate
 from wavecast.cli.app import run
 from wavecast.cli.rows import document_from_json
+from wavecast.simulator.devices import load_device
 
 SMALL = ["predict", "rowwise", "--shape", "tokens=64,n=512", "--jobs", "1"]
 
@@ -99,8 +101,7 @@ def test_without_matplotlib_nothing_is_predicted(
 @pytest.mark.compile
 @pytest.mark.execute
 def test_a_real_run_is_drawn_and_adds_up(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    import csv
-
+    device = load_device("mi300x")
     assert run([*SMALL, "--json", "--sensitivity", "--plot", str(tmp_path)]) == 0
     document = document_from_json(json.loads(capsys.readouterr().out))
     chain, fused = document.rows
@@ -119,9 +120,9 @@ def test_a_real_run_is_drawn_and_adds_up(capsys: pytest.CaptureFixture[str], tmp
     assert (float(first["end_us"]), float(last["end_us"])) == (chain.predicted_us, fused.predicted_us)
     change = sum(float(step["change_us"]) for step in steps)
     assert change == pytest.approx((fused.predicted_us or 0) - (chain.predicted_us or 0), abs=1e-9)
-    # Three launches less, each of 1.7 µs: of launches so small most of the difference.
+    # Three launches less, each of which follows another at once.
     launches = next(step for step in steps if step["terms"] == "launch")
-    assert float(launches["change_us"]) == pytest.approx(-3 * 1.7)
+    assert float(launches["change_us"]) == pytest.approx(-3 * device.launch.back_to_back_us)
     hbm = [row for row in table("traffic") if row["level"] == "hbm"]
     assert [(float(row["read_bytes"]), float(row["write_bytes"])) for row in hbm] == [
         (row.hbm_read_bytes, row.hbm_write_bytes) for row in (chain, fused)
@@ -131,7 +132,7 @@ def test_a_real_run_is_drawn_and_adds_up(capsys: pytest.CaptureFixture[str], tmp
         assert (entry.variant, entry.predicted_us) == (row.variant, row.predicted_us)
         constants = {effect.constant: effect for effect in entry.constants}
         first_launch = constants["launch.first_us"]
-        assert (first_launch.value, first_launch.kind, first_launch.unit) == (5.2, "measured", "us")
+        assert (first_launch.value, first_launch.kind, first_launch.unit) == (device.launch.first_us, "measured", "us")
         # It shifts the time by as much as it moves itself.
         assert first_launch.high_us - first_launch.low_us == pytest.approx(
             (first_launch.high or 0) - (first_launch.low or 0)
@@ -170,7 +171,9 @@ def test_the_table_of_constants_fits_80_columns(capsys: pytest.CaptureFixture[st
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert max(map(len, lines)) <= 80
     assert any(line.startswith("separate-kernels, ") and line.endswith("what decides it") for line in lines)
-    assert any(line.split()[:3] == ["launch.first_us", "5.2", "4.2–5.8"] for line in lines)
+    first = load_device("mi300x").quantities["launch.first_us"]
+    shown = ["launch.first_us", f"{first.value:g}", f"{first.low:g}–{first.high:g}", "us"]
+    assert any(line.split()[:4] == shown for line in lines)
     assert any(line.endswith("constants that move it by less than 1 %") for line in lines)
     assert run([*SMALL, "--sensitivity", "--wide"]) == 0
     assert "sarchlab/mgpusim" in capsys.readouterr().out

@@ -39,6 +39,7 @@ MECHANISMS = {
     "hbm": Mechanism("HBM bytes", "B", lambda launch: launch.bytes.hbm_read + launch.bytes.hbm_write),
     "atomics": Mechanism("atomics", "requests", lambda launch: launch.atomic_requests),
     "fences": Mechanism("fences", "write-backs of L2", lambda launch: launch.release_fences),
+    "overlap": Mechanism("what does not overlap"),
     "write-back": Mechanism("write-back at the end", "B", lambda launch: launch.last_write_back_bytes),
 }
 
