@@ -26,14 +26,14 @@ def memory_terms(traffic: Traffic, device: Device, *, warm: float) -> dict[Bound
         warm: Part of the bytes that a launch before left in the memory-side cache, see ``warm_share``.
     """
     cold = 1 - warm
-    early_bytes = traffic.fabric_write_bytes - traffic.last_write_back_bytes
+    early_bytes = traffic.fabric_write_bytes - _last_bytes(traffic)
     return {
         Bound.L2: _l2_us(traffic, device),
         Bound.MALL: mixed_us(traffic.fabric_read_bytes, early_bytes, device.mall),
         Bound.HBM: mixed_us(traffic.hbm_read_bytes * cold, traffic.hbm_write_bytes * cold, device.hbm),
         Bound.ATOMICS: _atomics_us(traffic, device),
         Bound.FENCES: _fences_us(traffic, device),
-        Bound.WRITE_BACK: write_back_us(traffic.last_write_back_bytes, device),
+        Bound.WRITE_BACK: write_back_us(_last_bytes(traffic), device),
     }
 
 
@@ -68,6 +68,11 @@ def _l2_write_us(traffic: Traffic, device: Device) -> float:
     return whole_us + partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us
 
 
+def _last_bytes(traffic: Traffic) -> int:
+    """What the L2s write back when the launch ends: nothing where its waves release what they wrote themselves."""
+    return 0 if traffic.release_fences else traffic.last_write_back_bytes
+
+
 def write_back_us(dirty_bytes: float, device: Device) -> float:
     """All L2s write back at once. A device whose one L2 is the point of coherence writes nothing back."""
     each = device.l2.write_back_bytes_per_clk
@@ -97,6 +102,12 @@ def _atomics_us(traffic: Traffic, device: Device) -> float:
 
 
 def _fences_us(traffic: Traffic, device: Device) -> float:
-    """Write-backs that queue at the L2 of an XCD; the wait of the wave itself is part of its latency."""
+    """Write-backs that queue at the L2 of an XCD; the wait of the wave itself is part of its latency.
+
+    A share of the searches for dirty lines queues, and what they find is written: together, all that the launch writes.
+    """
+    if not traffic.release_fences:
+        return 0.0
     each = device.fences.writeback_clk * device.fences.writeback_serial
-    return traffic.release_fences / device.compute.num_xcd * each / device.clk_per_us
+    search_us = traffic.release_fences / device.compute.num_xcd * each / device.clk_per_us
+    return search_us + write_back_us(traffic.fabric_write_bytes, device)
