@@ -88,9 +88,9 @@ def key_of(launch: Launch, device: Device) -> str:
 def _stages_digest() -> str:
     digest = hashlib.sha256()
     root = Path(wavecast.simulator.__path__[0])
-    for path in sorted(path for stage in _STAGES for path in (root / stage).rglob("*.py")):
+    stages = sorted(path for stage in _STAGES for path in (root / stage).rglob("*.py"))
+    for path in (*stages, root / "launch.py", Path(__file__).with_name("fills.py")):
         digest.update(path.read_bytes())
-    digest.update(Path(__file__).with_name("fills.py").read_bytes())
     return digest.hexdigest()
 
 
