@@ -24,7 +24,7 @@ from calibrate import FITTED, Response, leave_one_out, uncalibrated
 from figures import write_scatter
 from micro import Check, checks
 from observe import Store, observe
-from price import Priced, Pricer
+from price import Priced, Pricer, Variant
 from programs import Program
 from published import Published, predict_published
 from report import (
@@ -41,7 +41,7 @@ from report import (
     worst_table,
 )
 
-from wavecast.simulator.devices import Device, load_device
+from wavecast.simulator.devices import load_device
 from wavecast.simulator.errors import SimulatorError
 
 PARTS = ("mi300a", "mi300x", "published")
@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--test", type=Path, help="Python file whose read_programs(data, mgpusim) gives a test split")
     cache = Path(platformdirs.user_cache_dir("wavecast", appauthor=False)) / "accuracy"
     parser.add_argument("--cache", type=Path, default=cache, help="where executed launches are kept")
-    parser.add_argument("--jobs", type=int, default=1, help="processes that execute")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--plots", type=Path, help="folder for a scatter of each part: PNG, SVG, CSV")
     parser.add_argument("--page", action="store_true", help="write the tables into docs/accuracy.md")
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
@@ -141,21 +141,17 @@ def _score(name: str, programs: list[Program], store: Store, jobs: int, progress
     def executing(done: int, total: int, kernel: str) -> None:
         progress(f"{name}: executing {kernel}", done, total)
 
-    pricer = Pricer(observe(launches, store, jobs=jobs, progress=executing))
+    pricer = Pricer(observe(launches, store, jobs=jobs, progress=executing), store)
 
-    def price_all(what: str, device_of: Callable[[str], Device]) -> list[Priced]:
-        priced = []
-        for done, program in enumerate(programs):
-            progress(f"{name}: {what}", done, len(programs))
-            priced.append(pricer(program, device_of(program.dataset)))
-        return priced
+    def pricing(done: int, total: int) -> None:
+        progress(f"{name}: pricing", done, total)
 
-    priced = price_all("pricing", load_device)
+    priced = tuple(pricer.price(programs, Variant, jobs=jobs, progress=pricing))
     if name not in FITTED:
-        return Scored(name, tuple(priced))
-    plain = price_all("without calibration", lambda device: uncalibrated(load_device(device)))
+        return Scored(name, priced)
+    plain = tuple(entry.point for entry in pricer.price(programs, uncalibrated, jobs=jobs, progress=pricing))
     left_out, folds = leave_one_out([_response(entry) for entry in priced], load_device(name))
-    return Scored(name, tuple(priced), tuple(entry.point for entry in plain), tuple(left_out), tuple(folds))
+    return Scored(name, priced, plain, tuple(left_out), tuple(folds))
 
 
 def _response(priced: Priced) -> Response:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from price import Variant
 from scores import Point
 
 from wavecast.simulator.devices import Device
@@ -67,15 +68,10 @@ class Fold:
     constants: Mapping[str, float]
 
 
-def uncalibrated(device: Device) -> Device:
-    """The device with every constant that the benchmarks' data fitted replaced by a published or datasheet value.
-
-    Raises:
-        KeyError: The table names a constant that the device does not have.
-    """
-    for key, entry in tomllib.loads(UNCALIBRATED.read_text())[device.name].items():
-        device = device.with_value(key, entry["value"])
-    return device
+def uncalibrated(device: str) -> Variant:
+    """The device with every constant that the benchmarks' data fitted replaced by a published or datasheet value."""
+    table = tomllib.loads(UNCALIBRATED.read_text())[device]
+    return Variant(device, tuple((key, float(entry["value"])) for key, entry in table.items()))
 
 
 def refit(responses: Sequence[Response], device: Device, *, left_out: str = "") -> Fold:

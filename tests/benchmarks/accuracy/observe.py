@@ -53,7 +53,7 @@ class Store:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._folder = folder
+        self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
     def __contains__(self, key: str) -> bool:
@@ -64,13 +64,13 @@ class Store:
 
     def save(self, observation: Observation) -> None:
         """Write at once, so that another process never reads half a file."""
-        handle, name = tempfile.mkstemp(dir=self._folder)
+        handle, name = tempfile.mkstemp(dir=self.folder)
         with os.fdopen(handle, "wb") as file:
             pickle.dump(observation, file)
         Path(name).rename(self._path(observation.key))
 
     def _path(self, key: str) -> Path:
-        return self._folder / f"{key}.pickle"
+        return self.folder / f"{key}.pickle"
 
 
 def key_of(launch: Launch, device: Device) -> str:
@@ -143,19 +143,22 @@ def observe(
     *,
     jobs: int = 1,
     progress: Callable[[int, int, str], None] = lambda done, total, what: None,
-) -> dict[tuple[Launch, str], Observation]:
-    """Observations of launches on devices, from the store where it has them, else executed and stored.
+) -> dict[tuple[Launch, str], str]:
+    """Have launches executed on devices, as far as the store does not have them.
 
     Args:
         launches: Launches, each with the name of its device.
         store: Where observations are kept.
         jobs: Processes that execute.
         progress: Called with how many of the missing ones are done, how many there are, and the last one's kernel.
+
+    Returns:
+        The store's key for each.
     """
     wanted = {pair: key_of(pair[0], load_device(pair[1])) for pair in dict.fromkeys(launches)}
     missing = {key: pair for pair, key in wanted.items() if key not in store}
     _execute_all(list(missing.values()), store, jobs, progress)
-    return {pair: store.load(key) for pair, key in wanted.items()}
+    return wanted
 
 
 def _execute_all(

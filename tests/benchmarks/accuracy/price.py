@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import hashlib
+import pickle
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
-from observe import Observation
+from observe import Store
 from programs import HostCopy, Launch, Program
 from scores import Point
 
-from wavecast.simulator.devices import Device
-from wavecast.simulator.timing import Bound, Position, TimePrediction, predict_time
+import wavecast.simulator
+from wavecast.simulator.devices import Device, load_device
+from wavecast.simulator.timing import Bound, Position, predict_time
 
-Observations = Mapping[tuple[Launch, str], Observation]
+Keys = Mapping[tuple[Launch, str], str]
+# Launches that a process prices before it says so.
+_CHUNK = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a prediction says of one launch.
+
+    Attributes:
+        us: The time.
+        low_us: Lower end of the interval.
+        high_us: Upper end.
+        terms: µs by resource.
+        bound: What bounds it.
+        cause: The sentence that says why.
+        ends: Times with each constant that matters at the lower and the upper end of its range.
+    """
+
+    us: float
+    low_us: float
+    high_us: float
+    terms: dict[Bound, float]
+    bound: Bound
+    cause: str
+    ends: dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,60 +70,151 @@ class Priced:
     ends: Mapping[str, tuple[float, float]]
 
 
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A device with some constants changed, as text that another process can build it from.
+
+    Attributes:
+        device: Name.
+        changes: Constants with their values.
+    """
+
+    device: str
+    changes: tuple[tuple[str, float], ...] = ()
+
+    def build(self) -> Device:
+        """The device."""
+        return _build(self)
+
+
+@functools.cache
+def _build(variant: Variant) -> Device:
+    device = load_device(variant.device)
+    for key, value in variant.changes:
+        device = device.with_value(key, value)
+    return device
+
+
 class Pricer:
-    """Prices programs; launches that programs share are priced once for a device."""
+    """Prices programs; a launch that programs share is priced once, and again only when constants or model change.
 
-    def __init__(self, observations: Observations) -> None:
-        self._observations = observations
-        self._predictions: dict[tuple[str, str, Position], TimePrediction] = {}
+    Args:
+        keys: Of the launches' observations.
+        store: Where those are.
+    """
 
-    def __call__(self, program: Program, device: Device) -> Priced:
-        """Price a program.
+    def __init__(self, keys: Keys, store: Store) -> None:
+        self._keys, self._store = keys, store
+        self._prices: dict[Variant, dict[tuple[str, Position], Price]] = {}
 
-        The first launch meets an idle queue, the others follow; every program ran once before, untimed, so that its
-        data are in the memory-side cache as far as they fit. The ends of an interval are sums over the launches, which
-        share their constants.
+    def price(
+        self,
+        programs: Sequence[Program],
+        variants: Callable[[str], Variant],
+        *,
+        jobs: int = 1,
+        progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> list[Priced]:
+        """Price programs.
+
+        Args:
+            programs: What was timed.
+            variants: From the name of a device to the constants that are meant.
+            jobs: Processes.
+            progress: Called with how many launches are priced, of how many.
         """
+        wanted: dict[Variant, dict[tuple[str, Position], None]] = {}
+        for program in programs:
+            for launch, position, _ in _counted(program):
+                key = (self._keys[launch, program.dataset], position)
+                wanted.setdefault(variants(program.dataset), {})[key] = None
+        missing = []
+        for variant, keys in wanted.items():
+            known = self._prices.setdefault(variant, _read(self._file(variant)))
+            missing += [(variant, *key) for key in keys if key not in known]
+        for done, (task, price) in enumerate(_price_all(self._store.folder, missing, jobs)):
+            progress(done, len(missing))
+            variant, key, position = task
+            self._prices[variant][key, position] = price
+        for variant in {task[0] for task in missing}:
+            self._file(variant).write_bytes(pickle.dumps(self._prices[variant]))
+        return [self._program(program, variants(program.dataset)) for program in programs]
+
+    def _file(self, variant: Variant) -> Path:
+        return self._store.folder / f"prices-{variant.build().digest}-{_timing_digest()}.pickle"
+
+    def _program(self, program: Program, variant: Variant) -> Priced:
+        """The ends of an interval are sums over the launches, which share their constants."""
         host_us = sum(step.time_us for step in program.steps if isinstance(step, HostCopy))
         total = low = high = host_us
         terms: dict[Bound, float] = {}
-        longest: tuple[float, TimePrediction] | None = None
         moved: dict[str, tuple[float, float]] = {}
-        is_first = True
-        for step in program.launches:
-            counts = {Position.FIRST: 1 if is_first else 0, Position.BACK_TO_BACK: step.times - (1 if is_first else 0)}
-            if program.each_alone:
-                counts = {Position.FIRST: step.times}
-            is_first = False
-            step_us = 0.0
-            for position, count in counts.items():
-                if not count:
-                    continue
-                prediction = self._predict(program, step.launch, device, position)
-                step_us += count * prediction.predicted_us
-                low += count * prediction.low_us
-                high += count * prediction.high_us
-                for bound, value in prediction.terms.items():
-                    terms[bound] = terms.get(bound, 0.0) + count * value
-                for entry in prediction.sensitivity:
-                    down, up = moved.get(entry.constant, (0.0, 0.0))
-                    down += count * (entry.low_us - prediction.predicted_us)
-                    moved[entry.constant] = (down, up + count * (entry.high_us - prediction.predicted_us))
-            total += step_us
-            if longest is None or step_us > longest[0]:
-                longest = step_us, prediction
+        longest: tuple[float, Price] | None = None
+        for launch, position, count in _counted(program):
+            price = self._prices[variant][self._keys[launch, program.dataset], position]
+            total += count * price.us
+            low += count * price.low_us
+            high += count * price.high_us
+            for bound, value in price.terms.items():
+                terms[bound] = terms.get(bound, 0.0) + count * value
+            for constant, (at_low, at_high) in price.ends.items():
+                down, up = moved.get(constant, (0.0, 0.0))
+                moved[constant] = (down + count * (at_low - price.us), up + count * (at_high - price.us))
+            if longest is None or count * price.us > longest[0]:
+                longest = count * price.us, price
         if longest is None:
             raise ValueError(f"{program.dataset}, {program.benchmark} {program.label}: a program without a launch")
         point = Point(program.dataset, program.benchmark, program.label, program.measured_us, total, low, high)
         ends = {constant: (total + down, total + up) for constant, (down, up) in moved.items()}
         return Priced(program, point, host_us, terms, longest[1].bound, longest[1].cause, ends)
 
-    def _predict(self, program: Program, launch: Launch, device: Device, position: Position) -> TimePrediction:
-        observation = self._observations[launch, program.dataset]
-        key = (observation.key, device.digest, position)
-        if key not in self._predictions:
-            kernel = observation.execution.kernel
-            self._predictions[key] = predict_time(
-                kernel, observation.execution, observation.traffic, device, position=position, warm=True
-            )
-        return self._predictions[key]
+
+def _counted(program: Program) -> Iterator[tuple[Launch, Position, int]]:
+    """Launches with their place and number.
+
+    The first launch meets an idle queue, the others follow; if each is timed alone, all meet one.
+    """
+    is_first = True
+    for step in program.launches:
+        first = step.times if program.each_alone else int(is_first)
+        is_first = False
+        if first:
+            yield step.launch, Position.FIRST, first
+        if step.times > first:
+            yield step.launch, Position.BACK_TO_BACK, step.times - first
+
+
+Task = tuple[Variant, str, Position]
+
+
+def _price_all(folder: Path, tasks: Sequence[Task], jobs: int) -> Iterable[tuple[Task, Price]]:
+    price = functools.partial(_price, folder)
+    if jobs == 1 or len(tasks) < 2 * _CHUNK:
+        yield from ((task, price(task)) for task in tasks)
+        return
+    with ProcessPoolExecutor(jobs) as pool:
+        yield from zip(tasks, pool.map(price, tasks, chunksize=_CHUNK), strict=True)
+
+
+def _price(folder: Path, task: Task) -> Price:
+    """Every program ran once before, untimed, so that an equal launch came before each."""
+    variant, key, position = task
+    observation = Store(folder).load(key)
+    kernel = observation.execution.kernel
+    found = predict_time(
+        kernel, observation.execution, observation.traffic, variant.build(), position=position, warm=True
+    )
+    ends = {entry.constant: (entry.low_us, entry.high_us) for entry in found.sensitivity}
+    return Price(found.predicted_us, found.low_us, found.high_us, dict(found.terms), found.bound, found.cause, ends)
+
+
+def _read(path: Path) -> dict[tuple[str, Position], Price]:
+    return pickle.loads(path.read_bytes()) if path.is_file() else {}
+
+
+@functools.cache
+def _timing_digest() -> str:
+    digest = hashlib.sha256(Path(__file__).read_bytes())
+    for path in sorted((Path(wavecast.simulator.__path__[0]) / "timing").rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:12]

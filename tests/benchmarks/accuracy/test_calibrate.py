@@ -61,7 +61,7 @@ def test_a_constant_without_effect_changes_nothing() -> None:
 @pytest.mark.parametrize("name", ["mi300a", "mi300x"])
 def test_nothing_that_the_data_fitted_is_left_without_calibration(name: str) -> None:
     device = load_device(name)
-    plain = uncalibrated(device)
+    plain = uncalibrated(name).build()
     own = {
         key
         for key, quantity in device.quantities.items()

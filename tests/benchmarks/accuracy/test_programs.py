@@ -13,7 +13,7 @@ import mi300a
 import mi300x
 from fills import make_array
 from observe import Store, code_object, device_code, execute, key_of, observe
-from price import Pricer
+from price import Pricer, Variant
 from programs import Array, HostCopy, Launch, Launches, Program, Source
 
 from wavecast.simulator.devices import load_device
@@ -153,13 +153,26 @@ def test_an_observation_is_executed_once_and_priced_again(tmp_path: Path) -> Non
     again = observe(pairs, store, progress=lambda done, total, what: asked.append(total))
     assert asked == [1]
     key = key_of(step.launch, DEVICE)
-    assert key in store and first[pairs[0]].traffic == again[pairs[0]].traffic
-    assert again[pairs[0]].traffic.minimum_bytes == 2 << 20
-    slow = DEVICE.with_value("launch.first_us", DEVICE.launch.first_us + 1)
+    assert first == again == {pairs[0]: key} and key in store
+    assert store.load(key).traffic.minimum_bytes == 2 << 20
+    slow = Variant("mi300a", (("launch.first_us", DEVICE.launch.first_us + 1),))
     # A constant with a range prices, and changes nothing of what was executed.
-    assert key_of(step.launch, slow) == key
-    before, after = (Pricer(again)(program, device) for device in (DEVICE, slow))
+    assert key_of(step.launch, slow.build()) == key
+    pricer = Pricer(again, store)
+    (before,), (after,) = pricer.price([program], Variant), pricer.price([program], lambda name: slow)
     assert after.point.predicted_us - before.point.predicted_us == pytest.approx(1)
+
+
+@pytest.mark.execute
+def test_prices_are_kept_for_the_same_constants_and_model(tmp_path: Path) -> None:
+    store, programs = Store(tmp_path), [copy_program(nbytes << 20) for nbytes in range(1, 21)]
+    keys = observe([(step.launch, "mi300a") for program in programs for step in program.launches], store)
+    counts: list[int] = []
+    rounds = [
+        Pricer(keys, store).price(programs, Variant, jobs=jobs, progress=lambda done, total: counts.append(total))
+        for jobs in (2, 1)
+    ]
+    assert counts == [20] * 20 and rounds[0] == rounds[1]
 
 
 @pytest.mark.execute
@@ -167,13 +180,15 @@ def test_a_chain_pays_for_an_empty_queue_once_unless_each_launch_is_timed_alone(
     (step,) = copy_program(1 << 20).launches
     chain = Program("mi300a", "copy", "chain", 4.0, (HostCopy(1 << 20), Launches(step.launch, 3)))
     alone = Program("mi300a", "copy", "alone", 4.0, (Launches(step.launch, 3),), each_alone=True)
-    pricer = Pricer(observe([(step.launch, "mi300a")], Store(tmp_path)))
-    single = pricer(copy_program(1 << 20), DEVICE).point.predicted_us
-    assert pricer(alone, DEVICE).point.predicted_us == pytest.approx(3 * single)
-    priced = pricer(chain, DEVICE)
+    store = Store(tmp_path)
+    pricer = Pricer(observe([(step.launch, "mi300a")], store), store)
+    single, three, priced = pricer.price([copy_program(1 << 20), alone, chain], Variant)
+    assert three.point.predicted_us == pytest.approx(3 * single.point.predicted_us)
     assert priced.host_us == HostCopy(1 << 20).time_us
     saved = DEVICE.launch.first_us - DEVICE.launch.back_to_back_us
-    assert priced.point.predicted_us == pytest.approx(priced.host_us + 3 * single - 2 * saved, rel=0.02)
+    assert priced.point.predicted_us == pytest.approx(
+        priced.host_us + 3 * single.point.predicted_us - 2 * saved, rel=0.02
+    )
     low, high = priced.ends["launch.back_to_back_us"]
     quantity = DEVICE.quantities["launch.back_to_back_us"]
     assert quantity.low is not None and quantity.high is not None
