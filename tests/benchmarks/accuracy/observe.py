@@ -26,7 +26,7 @@ from wavecast.simulator.traffic import Traffic
 
 # Sections of a device that decide what a launch moves; their constants without a range do, the others price it.
 _MOVING_SECTIONS = ("compute", "lds", "l1", "l2", "mall")
-# Stages that execute and count. A change of the timing keeps what was observed, and the code object has a hash of its own.
+# Stages that execute and count. A change of the timing keeps what was observed, and code has a hash of its own.
 _STAGES = ("execute", "program", "traffic")
 
 
