@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from wavecast.simulator.timing.schedule import list_schedule
+from wavecast.simulator.timing.schedule import Schedule, list_schedule
+
+
+def test_equal_workgroups_go_in_rounds() -> None:
+    assert list_schedule(np.ones(256), slots=228) == Schedule(1.0, 1.0, 28.0)
+    assert list_schedule(np.full(200, 7), slots=228) == Schedule(0.0, 1.0, 200.0)
+    assert list_schedule(np.ones(456), slots=228) == Schedule(1.0, 1.0, 228.0)
 
 
 def test_a_long_workgroup_makes_a_tail() -> None:

@@ -36,8 +36,6 @@ def list_schedule(work: np.ndarray, *, slots: int) -> Schedule:
     if len(work) < 1 or slots < 1:
         raise ValueError(f"{len(work)} workgroups on {slots} slots; wanted at least one of each")
     relative = np.asarray(work, dtype=np.float64) / float(np.mean(work))
-    if np.ptp(relative) == 0:
-        return equal_schedule(len(relative), slots=slots)
     if len(relative) <= slots:
         longest = float(relative.max())
         return Schedule(0.0, longest, len(relative) / longest)
@@ -50,11 +48,3 @@ def list_schedule(work: np.ndarray, *, slots: int) -> Schedule:
     tail = max(ends) - start
     left = sum(max(0.0, end - start) for end in ends)
     return Schedule(start, tail, left / tail)
-
-
-def equal_schedule(count: int, *, slots: int) -> Schedule:
-    """The list schedule of ``count`` equal workgroups."""
-    rounds, rest = divmod(count, slots)
-    if rest == 0:
-        return Schedule(float(rounds - 1), 1.0, float(slots))
-    return Schedule(float(rounds), 1.0, float(rest))

@@ -104,6 +104,8 @@ class KernelForm:
         lds: LDS instructions; ``exchanges`` those of them that only exchange lanes.
         exchanges: See ``lds``.
         scalar_memory: Scalar loads.
+        write_backs: ``buffer_wbl2``.
+        invalidations: ``buffer_inv``.
         facts: Traffic by instruction.
     """
 
@@ -122,6 +124,8 @@ class KernelForm:
     lds: np.ndarray
     exchanges: np.ndarray
     scalar_memory: np.ndarray
+    write_backs: np.ndarray
+    invalidations: np.ndarray
     facts: Facts
 
 
@@ -162,6 +166,9 @@ def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
     def where(*wanted: Unit) -> np.ndarray:
         return np.array([index for index, unit in enumerate(units) if unit in wanted], dtype=np.int64)
 
+    def named(*opcodes: str) -> np.ndarray:
+        return np.array([entry.index for entry in kernel.instructions if entry.opcode in opcodes], dtype=np.int64)
+
     instructions, matrix = kernel.instructions, where(Unit.MATRIX)
     return KernelForm(
         kernel=kernel,
@@ -177,8 +184,10 @@ def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
         holds=np.array([_held_clk(instruction) for instruction in instructions], dtype=np.float64),
         memory=where(Unit.VECTOR_MEMORY),
         lds=where(Unit.LDS),
-        exchanges=np.array([i.index for i in instructions if i.opcode in _LANE_EXCHANGE], dtype=np.int64),
+        exchanges=named(*_LANE_EXCHANGE),
         scalar_memory=where(Unit.SCALAR_MEMORY),
+        write_backs=named("buffer_wbl2"),
+        invalidations=named("buffer_inv"),
         facts=_facts(traffic),
     )
 
@@ -267,7 +276,7 @@ def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> n
         demand: Of an average workgroup; it is spread over the instructions that make the requests.
         warm: Part of the memory-side cache's misses that a repeated launch finds there.
     """
-    clk = form.actions.astype(np.float64)
+    clk = form.actions.astype(np.float64)  # the actions stay what they are
     issue = device.issue
     clk[:, Cost.ISSUE] = issue.valu_clk + form.holds
     clk[form.vector, Cost.BUSY] = issue.valu_clk
@@ -293,30 +302,29 @@ def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> n
     ):
         clk[form.memory, column] = latency
     _price_memory(clk, form, device, demand, warm)
-    for instruction in form.kernel.instructions:
-        if instruction.opcode == "buffer_wbl2":
-            clk[instruction.index, Cost.LATENCY_L1] = device.fences.writeback_clk + device.mall.latency_clk
-        elif instruction.opcode == "buffer_inv":
-            clk[instruction.index, Cost.ISSUE] = issue.valu_clk + device.fences.invalidate_clk
-    return _in_ticks(clk, form.actions)
+    clk[form.write_backs, Cost.LATENCY_L1] = device.fences.writeback_clk + device.mall.latency_clk
+    clk[form.invalidations, Cost.ISSUE] = issue.valu_clk + device.fences.invalidate_clk
+    return _in_ticks(clk)
 
 
 _IN_CLK = (
     *(Cost.ISSUE, Cost.BUSY, Cost.ADDRESS, Cost.LDS, Cost.FILL, Cost.L2, Cost.MEMORY, Cost.ATOMICS, Cost.FENCES),
-    *(Cost.LATENCY_L1, Cost.LATENCY_L2, Cost.LATENCY_MALL, Cost.LATENCY_HBM, Cost.LATER_LATENCY),
-    Cost.JUMP,
+    *(Cost.LATENCY_L1, Cost.LATENCY_L2, Cost.LATENCY_MALL, Cost.LATENCY_HBM, Cost.LATER_LATENCY, Cost.JUMP),
 )
 _SHARES = (Cost.BEYOND_L1, Cost.BEYOND_L2, Cost.BEYOND_MALL)
 
 
-def _in_ticks(clk: np.ndarray, actions: np.ndarray) -> np.ndarray:
-    costs = np.array(actions)
-    costs[:, Cost.POSTED], costs[:, Cost.LINES] = clk[:, Cost.POSTED], np.rint(clk[:, Cost.LINES])
-    for column in _IN_CLK:
-        costs[:, column] = np.rint(clk[:, column] * TICKS_PER_CLK)
-    for column in _SHARES:
-        costs[:, column] = np.rint(clk[:, column] * WHOLE)
-    return costs
+def _units() -> np.ndarray:
+    units = np.ones(COSTS)
+    units[list(_IN_CLK)], units[list(_SHARES)] = TICKS_PER_CLK, WHOLE
+    return units
+
+
+_UNITS = _units()
+
+
+def _in_ticks(clk: np.ndarray) -> np.ndarray:
+    return np.rint(clk * _UNITS).astype(np.int64)
 
 
 def address_clk(facts: Facts, device: Device) -> np.ndarray:
@@ -374,9 +382,8 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
     later = np.where(loads, np.maximum(clk[index, Cost.BEYOND_L2], 1e-9), 1.0)
     clk[index, Cost.MEMORY] = spread(demand.memory, memory_weights, later)
     clk[index, Cost.ATOMICS] = spread(demand.atomics, np.where(atomics, facts.requests, 0.0), 1.0)
-    fences = [entry.index for entry in form.kernel.instructions if entry.opcode == "buffer_wbl2"]
-    if fences and form.traffic.release_fences:
-        clk[fences, Cost.FENCES] = demand.fences * workgroups / form.traffic.release_fences
+    if form.traffic.release_fences:
+        clk[form.write_backs, Cost.FENCES] = demand.fences * workgroups / form.traffic.release_fences
 
 
 def _levels(facts: Facts, warm: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

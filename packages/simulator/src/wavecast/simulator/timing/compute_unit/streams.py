@@ -6,7 +6,6 @@ finds for an instruction then stands for all its executions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,16 +86,12 @@ def _cut(runs: np.ndarray, instructions: int) -> np.ndarray:
     begin, size, rounds = groups_of(names.astype(np.int64), _LONGEST_GROUP)
     for most in _ROUNDS:
         kept = np.minimum(runs["repeats"], most)
-        chosen = np.concatenate(list(_rounds(begin, size, np.minimum(rounds, most))))
-        if int((length * kept)[chosen].sum()) <= instructions:
+        up_to = np.concatenate([[0], np.cumsum(length * kept)])
+        if int(((up_to[begin + size] - up_to[begin]) * np.minimum(rounds, most)).sum()) <= instructions:
             break
+    groups = zip(begin, size, np.minimum(rounds, most), strict=True)
+    chosen = np.concatenate([np.tile(np.arange(start, start + width), count) for start, width, count in groups])
     return _expanded(runs[chosen], kept[chosen])
-
-
-def _rounds(begin: np.ndarray, size: np.ndarray, rounds: np.ndarray) -> Iterator[np.ndarray]:
-    """Runs of each group, as often as it is kept."""
-    for start, width, count in zip(begin, size, rounds, strict=True):
-        yield np.tile(np.arange(start, start + width), count)
 
 
 def _expanded(runs: np.ndarray, repeats: np.ndarray) -> np.ndarray:

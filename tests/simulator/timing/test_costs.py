@@ -1,0 +1,104 @@
+"""What instructions cost: shares of the device's time add up, and levels are drawn as the traffic says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.errors import AssemblyError
+from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.timing.compute_unit import Demand, kernel_form, price
+from wavecast.simulator.timing.compute_unit.layout import NO_LIMIT, TICKS_PER_CLK, WHOLE, Cost
+from wavecast.simulator.traffic import Traffic
+
+LOADS_AND_STORES = [
+    "global_load_dword v1, v0",
+    "global_load_dwordx4 v1, v0",
+    "global_store_dword v0, v1",
+    "s_endpgm",
+]
+
+
+@pytest.fixture
+def costs_of(
+    device: Device, kernel_of: Callable[..., Kernel], traffic_of: Callable[..., Traffic]
+) -> Callable[..., np.ndarray]:
+    def build(
+        texts: list[str],
+        rows: dict[int, dict[str, int]] | None = None,
+        demand: Demand | None = None,
+        *,
+        warm: float = 0.0,
+    ) -> np.ndarray:
+        kernel = kernel_of(texts)
+        traffic = traffic_of(kernel, device, 10)
+        changed = tuple(replace(row, **(rows or {}).get(row.index, {})) for row in traffic.instructions)
+        traffic = replace(traffic, instructions=changed)
+        return price(kernel_form(kernel, traffic, device), device, demand or Demand(), warm=warm)
+
+    return build
+
+
+def test_a_workgroups_demand_is_spread_over_its_instructions(costs_of: Callable[..., np.ndarray]) -> None:
+    """Ten workgroups of four waves; a share that only some executions reach is larger where they do."""
+    rows = {0: {"l1_hits": 60, "l2_requests": 20, "l2_hits": 5}, 1: {"l2_hits": 10}}
+    costs = costs_of(LOADS_AND_STORES, rows, Demand(l2=1000.0, memory=5000.0))
+    reached = np.where(costs[:, Cost.POSTED] > 0, WHOLE, costs[:, Cost.BEYOND_L2]) / WHOLE
+    l2 = costs[:, Cost.L2] * costs[:, Cost.BEYOND_L1] / WHOLE
+    assert 4 * l2.sum() / TICKS_PER_CLK == pytest.approx(1000, rel=1e-3)
+    assert 4 * (costs[:, Cost.MEMORY] * reached).sum() / TICKS_PER_CLK == pytest.approx(5000, rel=1e-3)
+
+
+def test_levels_are_reached_in_the_proportions_of_the_traffic(costs_of: Callable[..., np.ndarray]) -> None:
+    """Eighty lines, two an execution that lie side by side: half hit L1, a quarter of the rest L2, and so on."""
+    rows = {0: {"l1_hits": 40, "l2_requests": 40, "l2_hits": 10, "mall_hits": 15}}
+    shares = costs_of(LOADS_AND_STORES, rows)[0, [Cost.BEYOND_L1, Cost.BEYOND_L2, Cost.BEYOND_MALL]] / WHOLE
+    assert shares.tolist() == pytest.approx([0.5, 0.5 * 0.75, 0.5 * 0.75 * 0.5])
+    warmed = costs_of(LOADS_AND_STORES, rows, warm=1.0)[0]
+    assert warmed[Cost.BEYOND_MALL] == 0
+
+
+def test_scattered_lines_find_their_levels_independently(costs_of: Callable[..., np.ndarray]) -> None:
+    """Of 64 lines, each of which hits L1 nine times out of ten, some line nearly always misses."""
+    lines = 64 * 40
+    rows = {0: {"lines": lines, "l1_hits": lines * 9 // 10, "l2_requests": lines // 10, "l2_hits": lines // 10}}
+    costs = costs_of(LOADS_AND_STORES, rows)[0]
+    assert costs[Cost.BEYOND_L1] / WHOLE == pytest.approx(1 - 0.9**32)
+    assert costs[Cost.BEYOND_L2] == 0
+
+
+def test_a_store_goes_to_l2_whatever_the_lines_before_it_did(costs_of: Callable[..., np.ndarray]) -> None:
+    store = costs_of(LOADS_AND_STORES)[2]
+    assert (store[Cost.BEYOND_L1], store[Cost.BEYOND_L2], store[Cost.POSTED]) == (WHOLE, 0, 1)
+    assert (store[Cost.FILL], store[Cost.LINES]) == (0, 0)
+
+
+def test_narrow_stores_take_a_price_a_quad(costs_of: Callable[..., np.ndarray]) -> None:
+    rows = {0: {"bytes_asked": 40 * 64, "quad_clk": 40 * 16, "run_clk": 40}}
+    costs = costs_of(["global_store_byte v0, v1", "s_endpgm"], rows)
+    assert costs[0, Cost.ADDRESS] / TICKS_PER_CLK == pytest.approx(16 * 1.32, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("text", "left"),
+    [
+        ("s_waitcnt vmcnt(3)", (3, NO_LIMIT)),
+        ("s_waitcnt vmcnt(0) lgkmcnt(2)", (0, 2)),
+        ("s_waitcnt lgkmcnt(0)", (NO_LIMIT, 0)),
+        ("s_waitcnt expcnt(0)", (NO_LIMIT, NO_LIMIT)),
+        ("s_waitcnt 0x8f71", (33, NO_LIMIT)),
+        ("s_waitcnt 0", (0, 0)),
+    ],
+)
+def test_waits(costs_of: Callable[..., np.ndarray], text: str, left: tuple[int, int]) -> None:
+    row = costs_of([text, "s_endpgm"])[0]
+    assert (row[Cost.VECTOR_LEFT], row[Cost.LGKM_LEFT]) == left
+
+
+def test_a_wait_that_is_not_understood_is_refused(costs_of: Callable[..., np.ndarray]) -> None:
+    with pytest.raises(AssemblyError, match=r"'s_waitcnt somecnt\(1\)' waits for no counter that is known"):
+        costs_of(["s_waitcnt somecnt(1)", "s_endpgm"])
