@@ -164,6 +164,40 @@ def test_mathematics_in_double_precision() -> None:
         np.testing.assert_allclose(got, want, rtol=1e-14, atol=1e-15)
 
 
+@every_architecture
+def test_half_precision(arch: str) -> None:
+    n = 512
+    a, b = uniform(n).astype(np.float16), uniform(n, seed=2).astype(np.float16)
+    out, wide = np.zeros(n, dtype=np.float16), np.zeros(n, dtype=np.float32)
+    launch("narrow.hip", "halves", a, b, out, wide, n, grid=(2, 1, 1), block=(256, 1, 1), arch=arch)
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    np.testing.assert_allclose(wide, x * y + (x < y), rtol=2e-7, atol=2e-7)
+    # A fused product and sum, then one fused with the next product: each is rounded once.
+    fused = (x * y + 1).astype(np.float16).astype(np.float64)
+    np.testing.assert_array_equal(out, ((a - b).astype(np.float64) * 0.5 + fused).astype(np.float16))
+    out, wide = np.zeros(n, dtype=np.float16), np.zeros(n, dtype=np.float32)
+    launch("narrow.hip", "pairs", a, b, out, wide, n // 2, grid=(1, 1, 1), block=(256, 1, 1), arch=arch)
+    np.testing.assert_array_equal(out, (x * y + 2).astype(np.float16))
+    np.testing.assert_array_equal(wide, (a + b).astype(np.float32))
+
+
+@every_architecture
+def test_brain_floats(arch: str) -> None:
+    n = 256
+
+    def rounded(values: np.ndarray) -> np.ndarray:
+        bits = values.astype(np.float32).view(np.uint32)
+        return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32)
+
+    a = rounded(uniform(n))
+    out = np.zeros(n, dtype=np.uint16)
+    half_way = (a.view(np.uint32) >> 16).astype(np.uint16)
+    factor = int(np.float32(1.7).view(np.uint32))
+    launch("narrow.hip", "brains", half_way, out, factor, n, grid=(1, 1, 1), block=(256, 1, 1), arch=arch)
+    expected = rounded(rounded(a * np.float32(1.7)) + a)
+    np.testing.assert_array_equal((out.astype(np.uint32) << 16).view(np.float32), expected)
+
+
 def test_waves_occupancy_and_time_follow_the_launch_and_not_the_bound() -> None:
     n = 1 << 16
     a, b, out = uniform(n), uniform(n, seed=2), np.zeros(n, dtype=np.float32)

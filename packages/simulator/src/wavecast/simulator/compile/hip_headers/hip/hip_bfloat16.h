@@ -1,0 +1,3 @@
+/* The older header of the same type. */
+#pragma once
+#include <hip/hip_bf16.h>
