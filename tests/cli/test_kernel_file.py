@@ -124,6 +124,17 @@ def test_the_table_is_narrow_and_says_why(capsys: pytest.CaptureFixture[str]) ->
 
 @needs_compiler
 @pytest.mark.execute
+def test_what_a_kernel_prints_does_not_get_into_the_answer(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "talk.hip"
+    path.write_text('#include <hip/hip_runtime.h>\n__global__ void k(int n) { printf("n is %d\\n", n); }\n')
+    assert run(["predict", str(path), "--grid", "1", "--block", "2", "--arg", "7", "--json"]) == 0
+    captured = capsys.readouterr()
+    document_from_json(json.loads(captured.out))
+    assert captured.err == "n is 7\n" * 2
+
+
+@needs_compiler
+@pytest.mark.execute
 def test_pictures_and_sensitivity_of_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [ADD, *LAUNCH, *ARGUMENTS, "--plot", str(tmp_path), "--sensitivity"]
     assert run(["predict", *words]) == 0

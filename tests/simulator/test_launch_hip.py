@@ -165,6 +165,18 @@ def test_mathematics_in_double_precision() -> None:
 
 
 @every_architecture
+def test_constants_and_functions_that_the_linker_puts_in(arch: str) -> None:
+    n = 300
+    data, out = uniform(n), np.zeros(n, dtype=np.float32)
+    launch("linked.hip", "convolve", data, out, n, grid=(2, 1, 1), block=(256, 1, 1), arch=arch)
+    table = np.array([9, 8, 7, 6, 5, 4, 3, 2], dtype=np.float64)
+    expected = np.correlate(data.astype(np.float64), [0.5, 1, 2, -1]) + table[np.arange(n - 3) % 8]
+    np.testing.assert_allclose(out[: n - 3], expected, rtol=1e-6, atol=2e-6)
+    launch("linked.hip", "call", out, n, grid=(2, 1, 1), block=(256, 1, 1), arch=arch)
+    np.testing.assert_array_equal(out, table[np.arange(1, n + 1) % 8] * 0.25)
+
+
+@every_architecture
 def test_half_precision(arch: str) -> None:
     n = 512
     a, b = uniform(n).astype(np.float16), uniform(n, seed=2).astype(np.float16)

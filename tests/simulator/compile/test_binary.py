@@ -38,9 +38,13 @@ def assert_same_code(read: CodeObject, written: CodeObject) -> None:
     assert [entry.target for entry in got.instructions] == [entry.target for entry in want.instructions]
     assert got.blocks == want.blocks
     for one, other in zip(got.instructions, want.instructions, strict=True):
-        if one.target is None:
+        if one.target is None and "@rel32" not in other.text:
             assert (one.operands, one.modifiers) == (other.operands, other.modifiers), (one.text, other.text)
     assert got.arguments == want.arguments
+    # A stripped file does not say where a constant ends.
+    for content, wanted in zip(got.constants.values(), want.constants.values(), strict=True):
+        assert content.startswith(wanted)
+    assert sorted(got.functions.values()) == sorted(want.functions.values())
     assert got.resources == want.resources
     assert (got.arch, got.kernarg_bytes, got.workgroup_size) == (want.arch, want.kernarg_bytes, want.workgroup_size)
     # Not kept by a descriptor: exceptions (off) and whether vcc is one of the scalar registers.
@@ -50,7 +54,7 @@ def assert_same_code(read: CodeObject, written: CodeObject) -> None:
 
 
 @pytest.mark.usefixtures("needs_disassembler")
-@pytest.mark.parametrize("file", ["workgroup.hip", "mathematics.hip", "program.hip"])
+@pytest.mark.parametrize("file", ["workgroup.hip", "mathematics.hip", "program.hip", "linked.hip"])
 @pytest.mark.parametrize("stripped", [False, True])
 def test_a_code_object_is_read_as_what_it_was_assembled_from(assembled: Assemble, file: str, stripped: bool) -> None:
     written = compile_hip(HIP / file, arch="gfx942")

@@ -59,7 +59,7 @@ def examine() -> list[Check]:
     import platform
     import shutil
 
-    from wavecast.cli import __version__
+    from wavecast.cli import __version__, simulate
 
     needed = {"torch": "predicting the catalogue's experiments", "triton": "compiling kernels"}
     needed |= {"numba": "executing kernels", "llvmlite": "executing kernels", "numpy": "everything"}
@@ -69,6 +69,7 @@ def examine() -> list[Check]:
         Check("python", platform.python_version(), "everything"),
         *(Check(name, package_version(name), needed[name]) for name in PACKAGES),
         Check("hipcc", shutil.which("hipcc"), "compiling HIP sources with ROCm"),
+        Check("llvm-objdump", simulate.disassembler(), "predicting machine code"),
         Check("AMD GPU", str(AMD_DEVICE_NODE) if AMD_DEVICE_NODE.exists() else None, "measuring, gpu tests"),
         Check("ROCm torch", _rocm_torch(), "measuring, gpu tests"),
     ]

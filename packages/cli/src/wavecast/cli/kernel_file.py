@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,17 +92,19 @@ def predict_file(path: Path, launch: Launch, *, device: str | None) -> tuple[Row
         options=launch.options,
     )
     values = bind(loaded.name, loaded.parameters, launch.arguments)
-    prediction = simulate.predict_launch(
-        loaded,
-        device=chosen,
-        grid=grid,
-        block=block,
-        values=values,
-        lds_bytes=launch.lds_bytes,
-        position=launch.position,
-        warm=launch.warm,
-        whole=launch.whole,
-    )
+    # What the kernel prints is no part of the answer.
+    with redirect_stdout(sys.stderr):
+        prediction = simulate.predict_launch(
+            loaded,
+            device=chosen,
+            grid=grid,
+            block=block,
+            values=values,
+            lds_bytes=launch.lds_bytes,
+            position=launch.position,
+            warm=launch.warm,
+            whole=launch.whole,
+        )
     (kernel,) = prediction.kernels
     row = Row(
         experiment=path.name,

@@ -165,6 +165,13 @@ def _parsed(code: CodeObject) -> Kernel:
     return parse_assembly(code.assembly, name=code.name, lds_bytes=code.lds_bytes)
 
 
+def disassembler() -> str | None:
+    """The program that machine code is read with, and its version; None if there is none."""
+    from wavecast.simulator.compile.disassembler import find_disassemblers
+
+    return next(map(str, find_disassemblers()), None)
+
+
 def load_kernel(
     path: Path,
     *,

@@ -24,6 +24,7 @@ BINARY_MAGICS = (ELF_MAGIC, MAGIC, COMPRESSED_MAGIC)
 _METADATA_NOTE = 32
 _FAT_BINARY = ".hip_fatbin"
 _ARCH = re.compile(r"-(gfx\w+)(?::[\w:+-]*)?$")
+_ADDITION = re.compile(r"(?P<rest>s_addc?_u32 (?P<register>s\d+), (?P=register), )(?P<value>-?(?:0x[0-9a-f]+|\d+))$")
 _BRANCHES = ("s_branch", "s_cbranch_")
 _NO_FALL_THROUGH = ("s_branch", "s_endpgm", "s_setpc_b64")
 
@@ -84,12 +85,13 @@ def _kernels_of(path: Path, arch: str, data: bytes) -> tuple[CodeObject, ...]:
         alone = Path(folder) / f"{path.stem}.{arch}.hsaco"
         alone.write_bytes(data)
         functions = disassemble(alone, arch, name=str(path))
+    linked = Addresses(functions, symbols)
     parts = [f'\t.amdgcn_target "{metadata["amdhsa.target"]}"', "\t.text"]
     for kernel in metadata.get("amdhsa.kernels", []):
         name, descriptor = kernel[".name"], kernel[".symbol"]
         if name not in functions or descriptor not in symbols:
             raise AssemblyError(f"{path}: kernel {name!r} of the metadata has no code or no descriptor")
-        parts += _body(name, functions[name], symbols[name]["st_size"] if name in symbols else 0)
+        parts += _body(name, linked.function(name), linked)
         directives = read_descriptor(name, _bytes_at(elf, symbols[descriptor]["st_value"], DESCRIPTOR_BYTES)).directives
         # The metadata has the exact number, the descriptor whole granules.
         directives["next_free_vgpr"] = kernel.get(".vgpr_count", directives["next_free_vgpr"])
@@ -98,6 +100,13 @@ def _kernels_of(path: Path, arch: str, data: bytes) -> tuple[CodeObject, ...]:
             *(f"\t\t.amdhsa_{key} {value}" for key, value in directives.items()),
             "\t.end_amdhsa_kernel",
         ]
+    # Functions that kernels call may call others, and all of them may take the address of constants.
+    for name in iter(linked.next_called, None):
+        parts += [f"\t.type {name},@function", *_body(name, linked.function(name), linked)]
+    for name, address in linked.constants.items():
+        content = _bytes_at(elf, address, linked.size(name) or _rest_of_section(elf, address))
+        parts += [f"\t.type {name},@object", f"{name}:", *(f"\t.byte {value}" for value in content)]
+        parts += [f"\t.size {name}, {len(content)}"]
     parts += ["\t.amdgpu_metadata", "---", *_metadata_text(metadata), "\t.end_amdgpu_metadata", ""]
     return code_objects_of("\n".join(parts), toolchain=_compiler(elf))
 
@@ -143,16 +152,77 @@ def _compiler(elf: Any) -> str:
     return f"clang {match[1].decode()}" if match else "an unknown compiler"
 
 
-def _body(name: str, lines: Sequence[Line], size: int) -> Iterator[str]:
-    """A function as text: labels where branches go, and no padding that nothing reaches."""
-    start = lines[0].address
-    inside = [line for line in lines if not size or line.address < start + size]
-    targets = {_branch_target(line) for line in inside if line.text.startswith(_BRANCHES)}
+class Addresses:
+    """Names for the addresses that code computes: those of functions it calls and of constants.
+
+    Args:
+        functions: Instructions by symbol.
+        symbols: Symbols by name.
+
+    Attributes:
+        constants: Address of each constant that was asked for.
+    """
+
+    def __init__(self, functions: Mapping[str, Sequence[Line]], symbols: Mapping[str, Any]) -> None:
+        self._functions, self._symbols = dict(functions), symbols
+        self._names = {symbol["st_value"]: name for name, symbol in symbols.items() if symbol["st_size"]}
+        self._called: list[str] = []
+        self._given: set[str] = set()
+        self.constants: dict[str, int] = {}
+
+    def size(self, name: str) -> int:
+        """Bytes of a symbol; 0 where no table says."""
+        return int(self._symbols[name]["st_size"]) if name in self._symbols else 0
+
+    def function(self, name: str) -> Sequence[Line]:
+        """Instructions of a function, without what follows it."""
+        self._given.add(name)
+        lines, size = self._functions[name], self.size(name)
+        return [line for line in lines if not size or line.address < lines[0].address + size]
+
+    def name_of(self, address: int) -> str:
+        """Name for what is at an address, made up where the file has none."""
+        name = self._names.get(address, f"local_{address:x}")
+        if name not in self._functions and (lines := self._code_at(address)):
+            self._functions[name] = lines
+        if name in self._functions:
+            self._called.append(name)
+        else:
+            self.constants[name] = address
+        return name
+
+    def _code_at(self, address: int) -> list[Line]:
+        """A function whose symbol was stripped: what is there, up to its return."""
+        for lines in self._functions.values():
+            first = next((index for index, line in enumerate(lines) if line.address == address), None)
+            if first is not None:
+                found = (index for index in range(first, len(lines)) if lines[index].text.startswith("s_setpc_b64"))
+                return list(lines[first : next(found, len(lines) - 1) + 1])
+        return []
+
+    def next_called(self) -> str | None:
+        """A function that is called and was not given yet, or None."""
+        return next((name for name in self._called if name not in self._given), None)
+
+
+def _rest_of_section(elf: Any, address: int) -> int:
+    """Bytes from an address to the end of its section."""
+    for section in elf.iter_sections():
+        start, size = section["sh_addr"], section["sh_size"]
+        if start and start <= address < start + size:
+            return int(start + size - address)
+    return 0
+
+
+def _body(name: str, lines: Sequence[Line], linked: Addresses) -> Iterator[str]:
+    """A function as text: names in place of addresses, and no padding that nothing reaches."""
+    targets = {_branch_target(line) for line in lines if line.text.startswith(_BRANCHES)}
+    symbolic = _symbolic(lines, linked)
     files: dict[str, int] = {}
     source = None
     reached = True
     yield f"{name}:"
-    for line in inside:
+    for line in lines:
         if line.address in targets:
             yield f"{_label(line.address)}:"
             reached = True
@@ -170,9 +240,28 @@ def _body(name: str, lines: Sequence[Line], size: int) -> Iterator[str]:
                 f"kernel {name!r}: {line.word:#010x} at {line.address:#x} is no instruction the disassembler knows",
                 hint="use a newer llvm-objdump; if it is data between instructions, give the assembly text instead",
             )
-        yield f"\t{mnemonic} {_label(_branch_target(line))}" if mnemonic.startswith(_BRANCHES) else f"\t{line.text}"
+        if mnemonic.startswith(_BRANCHES):
+            yield f"\t{mnemonic} {_label(_branch_target(line))}"
+        else:
+            yield f"\t{symbolic.get(line.address, line.text)}"
         reached = mnemonic not in _NO_FALL_THROUGH
     yield "\t.section .rodata"
+
+
+def _symbolic(lines: Sequence[Line], linked: Addresses) -> dict[int, str]:
+    """Text by address of the additions that make an address of the program counter, with a name as in the source."""
+    texts = {}
+    for counter, low, high in zip(lines, lines[1:], lines[2:], strict=False):
+        if not counter.text.startswith("s_getpc_b64"):
+            continue
+        halves = [_ADDITION.match(line.text) for line in (low, high)]
+        if halves[0] is None or halves[1] is None:
+            continue
+        distance = (int(halves[1]["value"], 0) & 0xFFFFFFFF) << 32 | int(halves[0]["value"], 0) & 0xFFFFFFFF
+        name = linked.name_of((counter.address + 4 + distance) % (1 << 64))
+        texts[low.address] = f"{halves[0]['rest']}{name}@rel32@lo+4"
+        texts[high.address] = f"{halves[1]['rest']}{name}@rel32@hi+12"
+    return texts
 
 
 def _label(address: int) -> str:

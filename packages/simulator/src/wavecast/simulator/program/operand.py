@@ -74,9 +74,11 @@ def _parse_value(body: str) -> Register | Immediate | Label | Symbol | None:
         return Immediate(float(body), is_float=True)
     if body.startswith(("hwreg(", "sendmsg(", "gpr_idx(")) or body in ("off", "lds", "null", "src_lds_direct"):
         return Symbol(body)
+    if _EXPRESSION.match(body):
+        return Symbol(body)
     if body.startswith((".L", "$")) or _LABEL.match(body):
         return Label(body) if body.startswith(".") else Symbol(body)
-    return Symbol(body) if _EXPRESSION.match(body) else None
+    return None
 
 
 def _register(letter: str, first: int, last: int) -> Register | None:
