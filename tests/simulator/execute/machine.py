@@ -13,6 +13,7 @@ from wavecast.simulator.execute.engine import aligned_zeros
 from wavecast.simulator.execute.helper_library import HelperLibrary
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context
 from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.execute.runs import RUN
 from wavecast.simulator.execute.trace import record_ring
 from wavecast.simulator.execute.translate import VectorRows, translate
 from wavecast.simulator.program.assembly import parse_assembly
@@ -155,9 +156,11 @@ class Machine:
             launch,
             np.zeros(1, dtype=np.int64),
             np.zeros(1, dtype=np.int64),
+            np.zeros(1, dtype=np.bool_),
+            np.zeros(1, dtype=RUN),
         )
         # The ring holds every record, so "full" only says that the finished workgroup left some.
-        assert outcome in (Outcome.DONE, Outcome.TRACE_FULL, Outcome.FAULT), Outcome(outcome)
+        assert outcome in (Outcome.DONE, Outcome.FULL, Outcome.FAULT), Outcome(outcome)
         return Wave(
             vectors.view(np.uint32)[0].copy(),
             words.copy(),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class SimulatorError(Exception):
     """Base of every error the simulator raises on purpose.
@@ -41,7 +43,13 @@ class LaunchError(SimulatorError):
 
 
 class ExecutionError(SimulatorError):
-    """A kernel did something wrong while it ran."""
+    """A kernel did something wrong while it ran.
+
+    Attributes:
+        findings: What checks had found before, of type ``wavecast.simulator.checks.Finding``; empty without checks.
+    """
+
+    findings: tuple[Any, ...] = ()
 
 
 class MemoryFaultError(ExecutionError):

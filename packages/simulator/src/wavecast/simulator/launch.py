@@ -11,14 +11,17 @@ from typing import Literal
 
 import numpy as np
 
+from wavecast.simulator.checks.checker import LaunchCheck
+from wavecast.simulator.checks.finding import Finding
 from wavecast.simulator.compile.code_object import CodeObject
 from wavecast.simulator.devices import Device
-from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.errors import ExecutionError, LaunchError
 from wavecast.simulator.execute.abi import ArgumentValue, Grid
 from wavecast.simulator.execute.engine import Engine, workgroup_shape
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.runs import joined_runs
+from wavecast.simulator.execute.trace import Observer, RecordKind
 from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import TimePrediction, predict_time
@@ -47,12 +50,14 @@ class LaunchResult:
         execution: Instruction counts of the workgroups that ran.
         traffic: Bytes and requests at every level, scaled to the grid.
         time: Predicted time of the launch on an idle device.
+        findings: What checks found, the gravest first; empty if they were not asked for.
     """
 
     kernel: Kernel
     execution: Execution
     traffic: Traffic
     time: TimePrediction
+    findings: tuple[Finding, ...] = ()
 
 
 def simulate_launch(
@@ -66,6 +71,7 @@ def simulate_launch(
     lds_bytes: int = 0,
     workgroups: Literal["all", "sample"] = "all",
     kept: KeptLines | None = None,
+    check: bool = False,
 ) -> LaunchResult:
     """Execute a launch and predict its traffic and time.
 
@@ -81,10 +87,13 @@ def simulate_launch(
             for time and traffic, and leaves the rest of the results as they were.
         kept: What earlier launches left in the memory-side cache; replaced by what this one leaves. A sample of the
             workgroups neither finds nor leaves anything.
+        check: Look for what ``wavecast.simulator.checks`` lists. Findings do not stop the launch, but a wait without
+            end does. Costs a few times the time; of a sample, only what ran is checked.
 
     Raises:
         LaunchError: The code object is for another architecture, or does not fit the device.
-        MemoryFaultError: A stray address.
+        MemoryFaultError: A stray address. Its ``findings``, like those of all that ends the execution, are what checks
+            found before.
     """
     if code_object.arch != device.arch:
         raise LaunchError(
@@ -101,7 +110,7 @@ def simulate_launch(
     is_sample = workgroups == "sample"
     # As few as a sample may have until the pilot has run: so many stay if the pilot alone fills a batch.
     fewest = len(choose_workgroups(total, device, work_per_workgroup=math.inf).workgroups)
-    observer = TrafficObserver(
+    traffic_observer = TrafficObserver(
         kernel,
         device,
         total_workgroups=total,
@@ -110,6 +119,11 @@ def simulate_launch(
         buffers=[BufferRange(buffer.device, buffer.size, buffer.name) for buffer in memory.buffers],
         kept=None if is_sample else kept,
     )
+    checks: LaunchCheck | None = None
+    observer: Observer = traffic_observer
+    if check:
+        checks = LaunchCheck(kernel, grid=grid, block=block, arguments=arguments, memory=memory, is_whole=not is_sample)
+        observer = _Checked(checks, traffic_observer)
     run = functools.partial(
         _engine().execute,
         kernel,
@@ -119,17 +133,37 @@ def simulate_launch(
         memory=memory,
         observer=observer,
         record=_RECORDED,
+        events=checks.events if checks is not None else None,
     )
     pilot = pilot_workgroups(total, device) if is_sample else None
-    execution = run(workgroups=pilot)
-    if pilot is not None and len(pilot) < total:
-        work = work_of(observer.line_accesses, int(execution.executed.sum())) / len(pilot)
-        sample = choose_workgroups(total, device, work_per_workgroup=work)
-        observer.expect(len(sample.workgroups))
-        # The sample begins with the pilot, which has run.
-        execution = _joined(execution, run(workgroups=sample.workgroups[len(pilot) :]))
-    traffic = observer.result(execution)
-    return LaunchResult(kernel, execution, traffic, predict_time(kernel, execution, traffic, device))
+    try:
+        execution = run(workgroups=pilot)
+        if pilot is not None and len(pilot) < total:
+            work = work_of(traffic_observer.line_accesses, int(execution.executed.sum())) / len(pilot)
+            sample = choose_workgroups(total, device, work_per_workgroup=work)
+            traffic_observer.expect(len(sample.workgroups))
+            # The sample begins with the pilot, which has run.
+            execution = _joined(execution, run(workgroups=sample.workgroups[len(pilot) :]))
+    except ExecutionError as error:
+        error.findings = checks.findings() if checks is not None else ()
+        raise
+    traffic = traffic_observer.result(execution)
+    time = predict_time(kernel, execution, traffic, device)
+    return LaunchResult(kernel, execution, traffic, time, checks.findings() if checks is not None else ())
+
+
+class _Checked:
+    """Hands the trace of a checked launch to the checks, and of it to the traffic what it would get without them."""
+
+    def __init__(self, checks: LaunchCheck, traffic: TrafficObserver) -> None:
+        self._checks, self._traffic = checks, traffic
+
+    def consume(self, records: np.ndarray) -> None:
+        """Take records of dtype ``RECORD``."""
+        self._checks.consume(records)
+        is_access = records["kind"] == RecordKind.ACCESS
+        if is_access.any():
+            self._traffic.consume(records if is_access.all() else records[is_access])
 
 
 def _joined(first: Execution, then: Execution) -> Execution:

@@ -23,7 +23,7 @@ Grid = tuple[int, int, int]
 _HIDDEN_GRID = {"hidden_block_count_x": 0, "hidden_block_count_y": 1, "hidden_block_count_z": 2}
 _HIDDEN_BLOCK = {"hidden_group_size_x": 0, "hidden_group_size_y": 1, "hidden_group_size_z": 2}
 # User scalar registers in the order in which they are assigned, with their size in registers.
-_USER_SCALARS = (
+USER_SCALARS = (
     ("private_segment_buffer", 4),
     ("dispatch_ptr", 2),
     ("queue_ptr", 2),
@@ -161,7 +161,7 @@ def initial_scalars(
     words = scalars.view(np.uint32)
     descriptor = kernel.descriptor
     slot = 0
-    for name, size in _USER_SCALARS:
+    for name, size in USER_SCALARS:
         if not descriptor.get(f"user_sgpr_{name}", 0):
             continue
         if name == "kernarg_segment_ptr":

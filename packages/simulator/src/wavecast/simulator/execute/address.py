@@ -12,23 +12,34 @@ from llvmlite import ir
 from wavecast.simulator.execute.builder import I1, I32, I64, POINTER, Builder
 from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, Argument, Context, Fault
-from wavecast.simulator.execute.trace import RECORD
-from wavecast.simulator.execute.transfer import Places, consecutive
+from wavecast.simulator.execute.trace import RECORD, RecordKind
+from wavecast.simulator.execute.transfer import Places, consecutive, is_checked
 
 _BUFFER_ROW_BYTES = 24
 
 
-def record(e: Emitter, addresses: ir.Value, mask: ir.Value | None = None) -> None:
-    """Append a trace record, if the launch is traced.
+def record(
+    e: Emitter,
+    addresses: ir.Value | None,
+    mask: ir.Value | None = None,
+    *,
+    kind: RecordKind = RecordKind.ACCESS,
+    end: ir.Value | None = None,
+) -> None:
+    """Append a trace record, if the launch is traced, and checked where only checks want it.
 
     Args:
         e: The helper.
-        addresses: <64 x i64> byte addresses.
+        addresses: <64 x i64> byte addresses, or one i64 for lane 0; None for an event.
         mask: i64, lanes that took part; None for EXEC. No record is made without any.
+        kind: What it is.
+        end: i64, first address that a range check cuts off; None where there is no check.
     """
     lanes = e.exec_mask() if mask is None else mask
     ring = e.context_load(Context.TRACE)
     wanted = e.b.icmp_unsigned("!=", ring, I64(0))
+    if kind is not RecordKind.ACCESS:
+        wanted = e.b.and_(wanted, is_checked(e))
     if mask is not None:
         wanted = e.b.and_(wanted, e.b.icmp_unsigned("!=", lanes, I64(0)))
     with e.b.if_then(wanted):
@@ -41,7 +52,12 @@ def record(e: Emitter, addresses: ir.Value, mask: ir.Value | None = None) -> Non
         e.b.store(e.b.trunc(e.context_load(Context.WAVE), I32), e.at(slot, offset["wave"]), align=4)
         e.b.store(e.context_load(Context.WORKGROUP), e.at(slot, offset["workgroup"]), align=8)
         e.b.store(lanes, e.at(slot, offset["exec"]), align=8)
-        e.b.store(addresses, e.at(slot, offset["address"]), align=8)
+        e.b.store(I64(kind), e.at(slot, offset["kind"]), align=8)
+        e.b.store(I64(-1) if end is None else end, e.at(slot, offset["end"]), align=8)
+        for name in ("changed", "lost"):
+            e.b.store(I64(0), e.at(slot, offset[name]), align=8)
+        if addresses is not None:
+            e.b.store(addresses, e.at(slot, offset["address"]), align=8)
         e.context_store(Context.TRACE_COUNT, e.b.add(count, I64(1)))
 
 

@@ -77,6 +77,7 @@ _EXECZ, _BARRIER, _END, _JUMP, _MESSAGE_ROW = (
 )
 _CODE_BASE, _CODE_STEP, _CODE_FAULT = CODE_BASE, CODE_STEP, int(Fault.CODE_ADDRESS)
 _C_FAULT, _C_COUNT, _C_CAPACITY = int(Context.FAULT), int(Context.TRACE_COUNT), int(Context.TRACE_CAPACITY)
+_C_TRACE = int(Context.TRACE)
 _C_WORKGROUP, _C_WAVE, _C_SCRATCH, _C_CLOCK, _C_JUMP, _C_FAULT_ADDRESS = (
     int(c)
     for c in (Context.WORKGROUP, Context.WAVE, Context.SCRATCH, Context.CLOCK, Context.JUMP, Context.FAULT_ADDRESS)
@@ -158,6 +159,9 @@ def run(  # type: ignore[no-untyped-def]
         while _next_wave(waves, progress):
             # A turn writes a run, and comes back before it writes another if that would not fit.
             if is_recorded and progress[_P_RUNS] >= runs.shape[0] - 1:
+                return _FULL
+            # The event of a barrier or an end may have filled the ring.
+            if context[_C_COUNT] >= context[_C_CAPACITY] and context[_C_TRACE] != 0:
                 return _FULL
             outcome = _run_wave(table, scalars, vectors, context, waves, transfers, progress, launch, is_recorded, runs)
             if outcome != _DONE:
@@ -257,6 +261,8 @@ def _run_wave(  # type: ignore[no-untyped-def]
                 waves[wave, _RUN] = origin
                 return _FULL
         elif kind == _BARRIER:
+            if table[pc, _HELPER] != 0:
+                _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, rows + pc * stride)
             pc += 1
             used += pc - begin
             waves[wave, _STATUS] = _WAITING
@@ -264,6 +270,8 @@ def _run_wave(  # type: ignore[no-untyped-def]
                 _record(runs, progress, wave, origin, pc)
             break
         elif kind == _END:
+            if table[pc, _HELPER] != 0:
+                _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, rows + pc * stride)
             transfers[pc + 1] -= 1
             used += pc + 1 - begin
             waves[wave, _STATUS] = _ENDED

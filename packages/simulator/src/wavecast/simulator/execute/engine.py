@@ -22,8 +22,9 @@ from wavecast.simulator.execute.driver import LaunchSlot, Outcome, Progress, Wav
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.helper_library import HelperLibrary
 from wavecast.simulator.execute.hostcall import Hostcalls
-from wavecast.simulator.execute.layout import CONSTANT_BASE, LANES, SCALAR_SLOTS, Context, Fault
+from wavecast.simulator.execute.layout import CONSTANT_BASE, LANES, SCALAR_SLOTS, Context, Fault, Row, RowKind
 from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.execute.ops.events import EVENT
 from wavecast.simulator.execute.runs import RUN, joined_runs
 from wavecast.simulator.execute.trace import Observer, record_ring
 from wavecast.simulator.execute.translate import Program, translate
@@ -32,6 +33,8 @@ from wavecast.simulator.program.kernel import Kernel
 # Instructions one wave may execute: far above any real kernel, low enough that an endless loop is reported in seconds.
 DEFAULT_BUDGET = 1_000_000_000
 _RING_RECORDS = 4096
+# A checked instruction makes two records at most, and the ring is emptied after the one that fills it.
+_SPARE_RECORDS = 1
 _RING_RUNS = 4096
 # Translated kernels that an engine keeps: more than any experiment launches, and each of them is at most a few MB.
 _PROGRAMS = 256
@@ -73,6 +76,7 @@ class Engine:
         observer: Observer | None = None,
         budget: int = DEFAULT_BUDGET,
         record: int = 0,
+        events: Sequence[int] | None = None,
     ) -> Execution:
         """Run workgroups of a launch, in order, on one thread.
 
@@ -86,6 +90,8 @@ class Engine:
             observer: Receives the address trace; None to record nothing.
             budget: Instructions a wave may execute.
             record: Workgroups whose instruction stream is recorded, spread evenly over those that run.
+            events: For a checked launch: barriers, ends and instructions that only cost time whose execution becomes an
+                event of the trace, which then also has all else that ``RecordKind`` lists. None for addresses alone.
 
         Raises:
             LaunchError: Grid, arguments or resources do not fit.
@@ -97,6 +103,8 @@ class Engine:
         ids = _workgroup_ids(kernel, grid, workgroups)
         shape = workgroup_shape(kernel, block)
         launch = _Launch(program, grid, shape, arguments, memory, ids, observer is not None, budget, record)
+        if events is not None:
+            launch.check(events, self._library.addresses([EVENT])[EVENT])
         launch.run(observer)
         executed = np.cumsum(launch.transfers)[: len(kernel.instructions)]
         stray = int(launch.context[Context.LDS_STRAY])
@@ -160,7 +168,7 @@ class _Launch:
         record: int,
     ) -> None:
         self.program, self.grid, self.memory, self.workgroups = program, grid, memory, workgroups
-        self.traced, self.budget = traced, budget
+        self.traced, self.checked, self.budget = traced, False, budget
         kernel = program.kernel
         items = block[0] * block[1] * block[2]
         waves = -(-items // LANES)
@@ -180,13 +188,21 @@ class _Launch:
         self.progress = np.zeros(Progress.SIZE, dtype=np.int64)
         self.launch = np.zeros(LaunchSlot.SIZE, dtype=np.int64)
         self.executed_per_workgroup = np.zeros(len(self.workgroups), dtype=np.int64)
-        self.ring = record_ring(_RING_RECORDS if self.traced else 1)
+        self.ring = record_ring(_RING_RECORDS + _SPARE_RECORDS if self.traced else 1)
         self.recorded = np.zeros(len(self.workgroups), dtype=np.bool_)
         chosen = min(record, len(self.workgroups))
         self.recorded[(np.arange(chosen) * 2 + 1) * len(self.workgroups) // max(1, 2 * chosen)] = True
         self.run_ring = np.zeros(_RING_RUNS, dtype=RUN)
         self.runs: list[np.ndarray] = []
         self.hostcalls: Hostcalls | None = None
+
+    def check(self, events: Sequence[int], helper: int) -> None:
+        """Trace events and all else that checks need; ``helper`` makes the record of an event."""
+        self.checked = True
+        for index in events:
+            self.table[index, Row.HELPER] = helper
+            if self.table[index, Row.KIND] == RowKind.SKIP:
+                self.table[index, Row.KIND] = RowKind.MEMORY
 
     def _map_arguments(self) -> None:
         """Give the argument segment and the dispatch packet device addresses, and fill in all that depends on them."""
@@ -227,6 +243,7 @@ class _Launch:
         context[Context.BUFFER_COUNT] = len(self.buffers)
         context[Context.TRACE] = self.ring.ctypes.data if self.traced else 0
         context[Context.TRACE_CAPACITY] = _RING_RECORDS
+        context[Context.CHECKED] = self.checked and self.traced
         return context
 
     def run(self, observer: Observer | None) -> None:

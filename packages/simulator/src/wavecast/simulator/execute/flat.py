@@ -8,6 +8,7 @@ from wavecast.simulator.execute.address import record, stop_stray, translated
 from wavecast.simulator.execute.builder import I64, POINTER
 from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, PRIVATE_BASE, SHARED_BASE, Context
+from wavecast.simulator.execute.trace import RecordKind
 from wavecast.simulator.execute.transfer import Places, consecutive
 
 
@@ -33,6 +34,7 @@ def flat_places(e: Emitter, addresses: ir.Value, width: int) -> Places:
     host = translated(e, addresses, to_global, width)
     with e.b.if_then(e.b.icmp_unsigned("!=", elsewhere, I64(0)), likely=False):
         offsets = e.b.and_(addresses, e.like(addresses, 0xFFFFFFFF))
+        record(e, offsets, to_lds, kind=RecordKind.LDS_SIDE)
         lane_bytes = e.context_load(Context.SCRATCH_BYTES)
         lanes = ir.Constant(addresses.type, list(range(LANES)))
         own = e.b.add(e.splat(e.context_load(Context.SCRATCH)), e.b.mul(lanes, e.splat(lane_bytes)))

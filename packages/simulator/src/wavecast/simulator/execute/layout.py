@@ -45,6 +45,7 @@ class Context(IntEnum):
     CLOCK = 15  # instructions executed so far by the wave: what s_memtime reads
     LDS_STRAY = 16  # LDS accesses beyond the allocation (reads give 0, writes are dropped, as on the hardware)
     JUMP = 17  # address that an instruction jumps to
+    CHECKED = 18  # whether the trace has what checks need beyond addresses
     SIZE = 24
 
 

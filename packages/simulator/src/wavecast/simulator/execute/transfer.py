@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.builder import I8, I16, I32, I64, POINTER, lanes_of
+from wavecast.simulator.execute.builder import I8, I16, I32, I64, POINTER, Builder, lanes_of
 from wavecast.simulator.execute.emitter import Emitter
-from wavecast.simulator.execute.layout import LANES
+from wavecast.simulator.execute.layout import LANES, Context
+from wavecast.simulator.execute.trace import RECORD
 
 # Lanes moved per turn of the loop that serves a full EXEC.
 _UNROLL = 4
@@ -29,11 +30,18 @@ class Places:
         mask: i64, lanes that take part; the others are neither read nor written.
         pointer: Lane (i64) → pointer to its element, valid for lanes of the mask.
         dense: Element width in bytes → i1, set if all 64 lanes take part and touch consecutive elements.
+        is_recorded: Whether the trace has a record of the access, if there is a trace.
     """
 
     mask: ir.Value
     pointer: Callable[[ir.Value], ir.Value]
     dense: Callable[[int], ir.Value]
+    is_recorded: bool = True
+
+
+def is_checked(e: Emitter) -> ir.Value:
+    """Whether the launch is checked, i1."""
+    return e.b.icmp_unsigned("!=", e.context_load(Context.CHECKED), I64(0))
 
 
 def consecutive(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -> ir.Value:
@@ -88,6 +96,7 @@ def fetch(e: Emitter, places: Places, width: int, *, clear: bool = False) -> ir.
 def spread(e: Emitter, places: Places, width: int, block: ir.Value) -> None:
     """Write 64 elements, given lane after lane in one vector, to the places of the lanes in the mask."""
     element = element_type(width)
+    _note_difference(e, places, width, block, "changed")
     with e.b.if_else(places.dense(width)) as (direct, scattered):
         with direct:
             e.b.store(block, places.pointer(I64(0)), align=1)
@@ -100,6 +109,45 @@ def spread(e: Emitter, places: Places, width: int, block: ir.Value) -> None:
                 e.b.store(data, places.pointer(lane), align=1)
 
             each_lane(e, places.mask, move)
+    _note_difference(e, places, width, block, "lost")
+
+
+def note_lanes(e: Emitter, lanes: ir.Value, field: str) -> None:
+    """Add lanes (i64) to a mask of the newest trace record of a checked launch, which is this instruction's."""
+    fields = RECORD.fields
+    assert fields is not None
+    newest = e.b.sub(e.context_load(Context.TRACE_COUNT), I64(1))
+    slot = e.b.add(e.context_load(Context.TRACE), e.b.mul(newest, I64(RECORD.itemsize)))
+    place = e.at(e.b.inttoptr(slot, POINTER), int(fields[field][1]))
+    e.b.store(e.b.or_(e.b.load(place, typ=I64), lanes), place, align=8)
+
+
+def _note_difference(e: Emitter, places: Places, width: int, block: ir.Value, field: str) -> None:
+    """In a checked launch, note the lanes whose memory does not hold what ``block`` has for them."""
+    if not places.is_recorded:
+        return
+    with e.b.if_then(e.b.and_(is_checked(e), e.b.icmp_unsigned("!=", places.mask, I64(0))), likely=False):
+        staging, hosts = e.allocate(I8, LANES * width), e.allocate(POINTER, LANES)
+        e.b.store(block, staging, align=64)
+        with e.for_each_lane(places.mask) as lane:
+            e.b.store(places.pointer(lane), e.at(hosts, e.b.mul(lane, I64(8))))
+        function = e.shared("differing_lanes", I64, [POINTER, POINTER, I64, I64], _differing_body)
+        note_lanes(e, e.b.call(function, [hosts, staging, places.mask, I64(width)]), field)
+
+
+def _differing_body(e: Builder, hosts: ir.Value, staging: ir.Value, mask: ir.Value, width: ir.Value) -> None:
+    """Lanes of the mask whose ``width`` bytes in memory are not those of ``staging``."""
+    result = e.allocate(I64, 1)
+    e.b.store(I64(0), result)
+    with e.for_each_lane(mask) as lane:
+        host = e.b.load(e.at(hosts, e.b.mul(lane, I64(8))), typ=POINTER)
+        wanted = e.at(staging, e.b.mul(lane, width))
+        bit = e.b.shl(I64(1), lane)
+        with e.for_each(width) as byte:
+            have, want = (e.b.load(e.at(place, byte), typ=I8) for place in (host, wanted))
+            differs = e.b.icmp_unsigned("!=", have, want)
+            e.b.store(e.b.or_(e.b.load(result, typ=I64), e.b.select(differs, bit, I64(0))), result)
+    e.b.ret(e.b.load(result, typ=I64))
 
 
 def fetch_words(e: Emitter, places: Places, words: int, *, clear: bool = False) -> list[ir.Value]:

@@ -31,6 +31,7 @@ def virtual_device(
     workgroups: Workgroups = "all",
     simulate: Simulate | None = None,
     record: Callable[[Launch], None] | None = None,
+    check: bool = False,
 ) -> Iterator[VirtualDevice]:
     """Activate a device that needs no GPU: inside the context ``kernel[grid](…)`` on CPU tensors is simulated.
 
@@ -42,11 +43,13 @@ def virtual_device(
         workgroups: ``all`` for results, ``sample`` for time and traffic only.
         simulate: Replaces ``wavecast.simulator.launch.simulate_launch``.
         record: Receives each launch, which the device's ``launches`` then does not keep.
+        check: Look for races, accesses out of bounds and the like (``wavecast.simulator.checks``) in every launch. What
+            is found is in ``VirtualDevice.findings``, and warned of as a ``CheckWarning`` when it is new.
 
     Raises:
         UnknownDeviceError: No specification has this name, or it is not of an architecture that can be executed.
     """
-    device = VirtualDevice(_executable(name), workgroups=workgroups, simulate=simulate, record=record)
+    device = VirtualDevice(_executable(name), workgroups=workgroups, simulate=simulate, record=record, check=check)
     config = triton.runtime.driver
     # Not ``config.active``: asking for it would make Triton look for a GPU, and fail where there is none.
     before = config._active

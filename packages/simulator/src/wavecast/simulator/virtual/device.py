@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from wavecast.simulator.checks.finding import CheckWarning, Finding
 from wavecast.simulator.compile.code_object import CodeObject
 from wavecast.simulator.devices import Device
-from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.errors import ExecutionError, LaunchError
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.virtual.arguments import Binder, LaunchArgument
 
@@ -60,6 +62,7 @@ class VirtualDevice:
             leaves the results incomplete, and begins every launch with cold caches.
         simulate: Replaces ``wavecast.simulator.launch.simulate_launch``.
         record: Receives each launch, which ``launches`` then does not keep: for programs with very many of them.
+        check: Look for what ``wavecast.simulator.checks`` lists in every launch, and warn of it.
 
     Attributes:
         memory: Address space into which the launches' tensors are mapped.
@@ -76,6 +79,7 @@ class VirtualDevice:
         workgroups: Workgroups = "all",
         simulate: Simulate | None = None,
         record: Callable[[Launch], None] | None = None,
+        check: bool = False,
     ) -> None:
         if workgroups not in WORKGROUP_CHOICES:
             raise LaunchError(f"workgroups is {workgroups!r}", hint=f"choose one of {', '.join(WORKGROUP_CHOICES)}")
@@ -87,6 +91,8 @@ class VirtualDevice:
         self.tensor_device = "cpu"
         self._binder = Binder(self.memory)
         self._record = record or self._append
+        self._findings: dict[Any, Finding] = {}
+        self._check = check
         self._given_simulate = simulate
         self._simulate = simulate
 
@@ -123,14 +129,19 @@ class VirtualDevice:
         if 0 in shape:
             return None
         values = self._binder.bind(arguments)
-        result = self._simulator()(
-            code,
-            grid=shape,
-            arguments=values,
-            memory=self.memory,
-            device=self.spec,
-            workgroups=self.workgroups,
-        )
+        try:
+            result = self._simulator()(
+                code,
+                grid=shape,
+                arguments=values,
+                memory=self.memory,
+                device=self.spec,
+                workgroups=self.workgroups,
+            )
+        except ExecutionError as error:
+            self._report(error.findings)
+            raise
+        self._report(getattr(result, "findings", ()))
         names = tuple(argument.name for argument in arguments)
         record = Launch(code.name, code, shape, code.num_warps, names, result)
         self._record(record)
@@ -139,6 +150,24 @@ class VirtualDevice:
 
     def _append(self, launch: Launch) -> None:
         self.launches.append(launch)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What checks found in all launches, each once for a kernel and place; ``count`` has all its occurrences."""
+        return tuple(self._findings.values())
+
+    def _report(self, findings: Sequence[Finding]) -> None:
+        """Add the findings of a launch, and warn of those that no launch had before."""
+        for finding in findings:
+            other = finding.other
+            place = (finding.site.source, finding.site.instruction, other and (other.source, other.instruction))
+            key = finding.kernel, finding.check, place
+            known = self._findings.get(key)
+            if known is None:
+                self._findings[key] = finding
+                warnings.warn(CheckWarning(str(finding)), stacklevel=2)
+            else:
+                self._findings[key] = replace(known, count=known.count + finding.count)
 
     def clear_caches(self) -> None:
         """Forget what earlier launches left in the memory-side cache."""
@@ -166,7 +195,7 @@ class VirtualDevice:
             from wavecast.simulator.launch import simulate_launch
             from wavecast.simulator.traffic import KeptLines
 
-            self._simulate = partial(simulate_launch, kept=KeptLines())
+            self._simulate = partial(simulate_launch, kept=KeptLines(), check=self._check)
         return self._simulate
 
 

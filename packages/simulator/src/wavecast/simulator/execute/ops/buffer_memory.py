@@ -33,6 +33,8 @@ from wavecast.simulator.execute.transfer import (
     Places,
     each_lane,
     interleave,
+    is_checked,
+    note_lanes,
     read_rows,
     write_rows,
 )
@@ -52,6 +54,7 @@ class BufferAccess:
         whole: i64, active lanes of which every word is.
         offsets: <64 x i32>, what is checked.
         limit: i32, end of the range: ``offsets`` plus the bytes of the access must not be beyond it.
+        end: i64, device address of the end of the range of a raw access; the highest there is for an indexed one.
     """
 
     addresses: ir.Value
@@ -59,6 +62,7 @@ class BufferAccess:
     whole: ir.Value
     offsets: ir.Value
     limit: ir.Value
+    end: ir.Value
 
 
 def buffer_access(e: Emitter, vector: int, width: int) -> BufferAccess:
@@ -84,11 +88,11 @@ def buffer_access(e: Emitter, vector: int, width: int) -> BufferAccess:
         stride = e.b.zext(e.b.and_(e.b.lshr(high, I32(16)), I32((1 << _STRIDE_BITS) - 1)), I64)
         addresses = e.b.add(addresses, e.b.mul(e.convert(index, I64), e.splat(stride)))
         inside = _below(e, index, records)
-        return BufferAccess(addresses, inside, inside, index, records)
+        return BufferAccess(addresses, inside, inside, index, records, I64(-1))
     limit = _less(e, records, scalar_offset)
     begin = _below(e, offsets, _less(e, limit, I32(min(width, 4) - 1)))
     whole = _below(e, offsets, _less(e, limit, I32(width - 1))) if width > 4 else begin
-    return BufferAccess(addresses, begin, whole, offsets, limit)
+    return BufferAccess(addresses, begin, whole, offsets, limit, e.b.add(base, e.b.zext(limit, I64)))
 
 
 def _refuse_unknown(e: Emitter, word1: ir.Value, word3: ir.Value, *, indexed: bool) -> None:
@@ -149,6 +153,8 @@ def _store_words(e: Emitter, access: BufferAccess, words: int, position: int) ->
         with clipped:
             staging = e.allocate(I8, LANES * 4 * words)
             e.b.store(interleave(e, read_rows(e, position, words)), staging, align=64)
+            with e.b.if_then(e.b.and_(is_checked(e), e.b.icmp_unsigned("!=", access.begin, I64(0))), likely=False):
+                note_lanes(e, access.begin, "changed")
             _each_word(e, access, words, staging, write=True)
 
 
@@ -160,7 +166,7 @@ def _loader(suffix: str) -> None:
         skip_if_idle(e)
         to_lds = bool(e.form.modifier("lds"))
         access = buffer_access(e, 0 if to_lds else 1, width)
-        record(e, access.addresses, access.begin)
+        record(e, access.addresses, access.begin, end=access.end)
         if to_lds:
             # Direct loads are all or nothing a lane here: their words would need a range check of their own.
             load_to_lds(e, suffix, global_places(e, access.addresses, access.whole, width))
@@ -177,7 +183,7 @@ def _storer(suffix: str) -> None:
     def _(e: Emitter) -> None:
         skip_if_idle(e)
         access = buffer_access(e, 1, width)
-        record(e, access.addresses, access.begin)
+        record(e, access.addresses, access.begin, end=access.end)
         if WORDS.get(suffix, 1) > 1:
             _store_words(e, access, WORDS[suffix], 0)
         else:

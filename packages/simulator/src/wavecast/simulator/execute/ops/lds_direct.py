@@ -9,7 +9,7 @@ from __future__ import annotations
 from llvmlite import ir
 
 from wavecast.simulator.execute.address import global_places, record
-from wavecast.simulator.execute.builder import I32, lanes_of
+from wavecast.simulator.execute.builder import I32, I64, lanes_of
 from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.layout import LANES, RowKind
 from wavecast.simulator.execute.ops.global_memory import (
@@ -21,6 +21,7 @@ from wavecast.simulator.execute.ops.global_memory import (
 )
 from wavecast.simulator.execute.ops.lds import lds_places
 from wavecast.simulator.execute.registry import raw
+from wavecast.simulator.execute.trace import RecordKind
 from wavecast.simulator.execute.transfer import Places, fetch_small, fetch_words, spread_words
 from wavecast.simulator.program.instruction import M0
 
@@ -40,6 +41,7 @@ def load_to_lds(e: Emitter, suffix: str, places: Places) -> None:
     start = e.b.add(e.scalar_load(M0), e.convert(e.runtime_modifier("offset"), I32))
     steps = ir.Constant(lanes_of(I32), [4 * words * lane for lane in range(LANES)])
     targets = e.b.add(e.splat(start), steps)
+    record(e, e.convert(targets, I64), kind=RecordKind.LDS_SIDE)
     spread_words(e, lds_places(e, targets, 4 * words), rows)
 
 

@@ -44,7 +44,7 @@ def scratch_places(e: Emitter, vector: int, scalar: int, width: int) -> Places:
         return e.at(base, e.b.add(e.b.mul(lane, size), offset))
 
     # Lanes are a lane's scratch apart, never side by side.
-    return Places(e.exec_mask(), pointer, lambda step: ir.Constant(ir.IntType(1), 0))
+    return Places(e.exec_mask(), pointer, lambda step: ir.Constant(ir.IntType(1), 0), is_recorded=False)
 
 
 def _loader(suffix: str) -> None:
