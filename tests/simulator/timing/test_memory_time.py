@@ -10,7 +10,7 @@ import pytest
 from wavecast.simulator.devices import Device
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import Bound
-from wavecast.simulator.timing.memory_time import busy_us, memory_terms, serial_us
+from wavecast.simulator.timing.memory_time import busy_us, crowded_us, memory_terms, serial_us
 from wavecast.simulator.traffic import Traffic
 
 GIB = 2**30
@@ -78,10 +78,13 @@ def test_atomics_spread_or_queue_at_one_line(terms: Callable[..., dict[Bound, fl
 
 
 def test_the_l2s_write_back_at_once_at_the_end(terms: Callable[..., dict[Bound, float]], device: Device) -> None:
-    """4 MiB each at 578 bytes a clk and 2.1 GHz: 3.46 µs; the memory moves those bytes then, not before."""
-    whole, last = terms(), terms(last_write_back_bytes=8 * 4 * 2**20)
-    assert last[Bound.WRITE_BACK] == serial_us(last) == pytest.approx(4 * 2**20 / 578 / 2100)
+    """0.5 MiB each at 128 bytes a clk and 2.1 GHz: 1.95 µs; the memory moves those bytes then, not before."""
+    whole, last = terms(), terms(last_write_back_bytes=8 * 2**19)
+    assert last[Bound.WRITE_BACK] == serial_us(last) == pytest.approx(2**19 / 128 / 2100)
     assert last[Bound.MALL] < whole[Bound.MALL]
+    # Of a full L2 no more than 22 % are dirty.
+    full = terms(last_write_back_bytes=8 * 4 * 2**20)
+    assert full[Bound.WRITE_BACK] == pytest.approx(0.22 * 4 * 2**20 / 128 / 2100)
 
 
 def test_fences_search_and_write_what_they_find(
@@ -92,6 +95,25 @@ def test_fences_search_and_write_what_they_find(
     traffic = traffic_of(copy_kernel, device, size // 1024, last_write_back_bytes=size)
     fenced = memory_terms(replace(traffic, release_fences=8 * 1000), device, warm=0.0)
     search_us = 1000 * device.fences.writeback_clk * device.fences.writeback_serial / 2100
-    assert fenced[Bound.FENCES] == pytest.approx(search_us + 2**20 / 578 / 2100, rel=1e-3)
+    assert fenced[Bound.FENCES] == pytest.approx(search_us + 2**20 / 128 / 2100, rel=1e-3)
     assert fenced[Bound.WRITE_BACK] == 0.0
     assert memory_terms(traffic, device, warm=0.0)[Bound.FENCES] == 0.0
+
+
+@pytest.mark.parametrize(
+    ("offered", "wanted"),
+    [
+        (0.1, 1.0),  # ten times what the memory can take
+        (0.4, 1.0),
+        (1.0, 1 / (1 - 0.235)),  # as much as it can take: three quarters of its best rate
+        (2.0, 2 / (1 - 0.235 / 2)),
+        (100.0, 100 / (1 - 0.00235)),  # hardly anything
+    ],
+)
+def test_few_bytes_in_flight_leave_memory_idle(device: Device, offered: float, wanted: float) -> None:
+    assert crowded_us(1.0, offered, device) == pytest.approx(wanted)
+
+
+def test_less_on_offer_never_makes_memory_faster(device: Device) -> None:
+    times = [crowded_us(1.0, step / 100, device) for step in range(1, 400)]
+    assert times == sorted(times)

@@ -109,6 +109,7 @@ class L2:
     write_tb_s: float = _in("TB/s")
     write_request_clk: float = _in("clk")
     in_step: float = _in("exponent")
+    dirty_share: float = _in("fraction")
     write_back_bytes_per_clk: float | None = _optional("B/clk")
 
 
@@ -153,6 +154,7 @@ class Hbm:
     peak_tb_s: float = _in("TB/s")
     read_tb_s: float = _in("TB/s")
     write_tb_s: float = _in("TB/s")
+    crowding: float = _in("fraction")
     mixed_tb_s: float = _in("TB/s")
 
 

@@ -26,14 +26,14 @@ def memory_terms(traffic: Traffic, device: Device, *, warm: float) -> dict[Bound
         warm: Part of the bytes that a launch before left in the memory-side cache, see ``warm_share``.
     """
     cold = 1 - warm
-    early_bytes = traffic.fabric_write_bytes - _last_bytes(traffic)
+    early_bytes = traffic.fabric_write_bytes - _last_bytes(traffic, device)
     return {
         Bound.L2: _l2_us(traffic, device),
         Bound.MALL: mixed_us(traffic.fabric_read_bytes, early_bytes, device.mall),
         Bound.HBM: mixed_us(traffic.hbm_read_bytes * cold, traffic.hbm_write_bytes * cold, device.hbm),
         Bound.ATOMICS: _atomics_us(traffic, device),
         Bound.FENCES: _fences_us(traffic, device),
-        Bound.WRITE_BACK: write_back_us(_last_bytes(traffic), device),
+        Bound.WRITE_BACK: write_back_us(_last_bytes(traffic, device), device),
     }
 
 
@@ -46,6 +46,23 @@ def busy_us(terms: Mapping[Bound, float]) -> list[float]:
 def serial_us(terms: Mapping[Bound, float]) -> float:
     """What comes after everything else: the end of a launch waits for the L2s to write back."""
     return terms[Bound.WRITE_BACK]
+
+
+def crowded_us(hbm_us: float, offered_us: float, device: Device) -> float:
+    """Time of device memory when requests come no faster than they would be done in ``offered_us``.
+
+    Bytes in flight are the rate times the latency, so few of them mean a low rate: with as much on offer as the memory
+    can take, it takes three quarters. It is all busy from twice that on.
+
+    Args:
+        hbm_us: What it needs at its best rate.
+        offered_us: What those who ask would need if the memory took everything at once.
+        device: The constants.
+    """
+    crowding = device.hbm.crowding
+    if offered_us <= 2 * crowding * hbm_us:
+        return hbm_us
+    return max(hbm_us, offered_us / (1 - crowding * hbm_us / offered_us))
 
 
 def warm_share(traffic: Traffic, device: Device) -> float:
@@ -68,9 +85,16 @@ def _l2_write_us(traffic: Traffic, device: Device) -> float:
     return whole_us + partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us
 
 
-def _last_bytes(traffic: Traffic) -> int:
-    """What the L2s write back when the launch ends: nothing where its waves release what they wrote themselves."""
-    return 0 if traffic.release_fences else traffic.last_write_back_bytes
+def _last_bytes(traffic: Traffic, device: Device) -> float:
+    """What the L2s write back when the launch ends.
+
+    Nothing where its waves release what they wrote themselves; otherwise what the L2s still hold, of which no more than
+    a share of their capacity is ever dirty: the rest has left while the launch ran.
+    """
+    if traffic.release_fences:
+        return 0
+    capacity = device.l2.bytes_per_xcd * device.compute.num_xcd
+    return min(traffic.last_write_back_bytes, device.l2.dirty_share * capacity)
 
 
 def write_back_us(dirty_bytes: float, device: Device) -> float:

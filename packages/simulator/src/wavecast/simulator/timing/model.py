@@ -21,7 +21,7 @@ from wavecast.simulator.timing.compute_unit import (
     price,
     run_unit,
 )
-from wavecast.simulator.timing.memory_time import busy_us, memory_terms, serial_us, warm_share
+from wavecast.simulator.timing.memory_time import busy_us, crowded_us, memory_terms, serial_us, warm_share
 from wavecast.simulator.timing.prediction import Bound, Position
 from wavecast.simulator.timing.schedule import Schedule
 from wavecast.simulator.traffic import Traffic
@@ -146,11 +146,12 @@ def evaluate(case: Case, device: Device) -> Evaluation:
     for part, clk in unhindered.parts_clk.items():
         split[_OF_TERM.get(part, Bound.LATENCY)] += compute_us * clk / total_clk
     slowest = max(compute_us, shared[Bound.WORKGROUP_LAUNCH], *busy_us(shared))
+    crowded = crowded_us(shared[Bound.HBM], max(shared[Bound.WORKGROUP_LAUNCH], split[Bound.LATENCY]), device)
     terms = {
         Bound.LAUNCH: launch_us(device, case.position),
         **split,
         **shared,
-        Bound.OVERLAP: max(0.0, working_clk / device.clk_per_us - slowest),
+        Bound.OVERLAP: max(0.0, working_clk / device.clk_per_us - slowest, crowded - slowest),
     }
     return Evaluation(combine_us(terms, device), terms, compute_us, life, load)
 
@@ -167,7 +168,8 @@ def coarse_us(case: Case, device: Device, *, load: float) -> float:
     shared = _shared_terms(case, device)
     working_us = _working(case, device, case.coarse, shared)[0] / device.clk_per_us
     slowest = max(working_us, shared[Bound.WORKGROUP_LAUNCH], *busy_us(shared))
-    return (slowest + serial_us(shared)) * device.combine.residual
+    crowded = crowded_us(shared[Bound.HBM], shared[Bound.WORKGROUP_LAUNCH], device)
+    return (max(slowest, crowded) + serial_us(shared)) * device.combine.residual
 
 
 def launch_us(device: Device, position: Position) -> float:

@@ -18,9 +18,9 @@ def among_neighbours(traffic: Traffic, device: Device, *, position: Position, wa
 
     * Only where another launch follows does something wait for the L2s to write back what is dirty in them. The end of
       a launch that is timed alone comes before: its last writes count with those that leave while it runs.
-    * An equal launch before it leaves its lines in the L2s, as far as they hold them. Each finds those again that it
-      read, since workgroups go to the same XCDs; but what launches rewrite, a launch reads anew, for another XCD may
-      have written it.
+    * An equal launch before one that is timed alone leaves its lines in the L2s, as far as they hold them. Each finds
+      those again that it read, since workgroups go to the same XCDs; but what launches rewrite, a launch reads anew,
+      for another XCD may have written it. In a chain a launch reads what the one before it wrote, and finds nothing.
 
     Args:
         traffic: As executed, with L2s that are empty at first.
@@ -30,7 +30,7 @@ def among_neighbours(traffic: Traffic, device: Device, *, position: Position, wa
     """
     if position is Position.FIRST:
         traffic = replace(traffic, last_write_back_bytes=0)
-    kept = l2_kept_share(traffic, device) if warm else 0.0
+    kept = l2_kept_share(traffic, device) if warm and position is Position.FIRST else 0.0
     if kept:
         beyond = 1 - kept
         traffic = replace(
