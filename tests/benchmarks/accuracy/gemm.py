@@ -1,4 +1,4 @@
-"""How far predicted GEMM times lie from measured ones: ``python tests/benchmarks/accuracy/gemm.py [--data DIR]``.
+"""How far predicted GEMM times lie from measured ones: ``hatch run bench:accuracy-gemm [--data DIR]``.
 
 Published throughput of libraries (``gemm_published.csv``, with sources) and, from the folder that ``--data`` names, the
 FP8 shapes of ``h200_fp8_gemm.csv``. Nothing is executed: shape, assumed kernel and device decide.
@@ -11,10 +11,11 @@ import csv
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from report import Table, markdown
 from scores import Point, Score, score, score_by
 
 from wavecast.simulator.devices import load_device
@@ -199,12 +200,8 @@ def _cells(found: Score) -> tuple[str, ...]:
     )
 
 
-def _markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    yield "| " + " | ".join(head) + " |"
-    yield "| --- |" + " ---: |" * (len(head) - 1)
-    for row in rows:
-        yield "| " + " | ".join(row) + " |"
-    yield ""
+def _lines(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> list[str]:
+    return [markdown(Table("", "", tuple(head), tuple(rows))), ""]
 
 
 def tables(part: Part) -> str:
@@ -215,10 +212,10 @@ def tables(part: Part) -> str:
     rows.append(("**all scored**", *_cells(score(part.points))))
     if part.fitted:
         rows.append(("rows that constants come from", *_cells(score(part.fitted))))
-    lines += _markdown(("data", *_HEAD), rows)
-    lines += _markdown(("ablation", *_HEAD), [(name, *_cells(found)) for name, found in part.ablations.items()])
+    lines += _lines(("data", *_HEAD), rows)
+    lines += _lines(("ablation", *_HEAD), [(name, *_cells(found)) for name, found in part.ablations.items()])
     worst = sorted(part.points, key=lambda point: -abs(point.error))[:WORST]
-    lines += _markdown(
+    lines += _lines(
         ("worst rows", "shape", "measured µs", "predicted µs", "error"),
         [
             (
