@@ -40,7 +40,7 @@ _GET_DEVICE, _GET_IS_CUDA, _GET_IS_CPU, _GET_GRAD = (_getter(name) for name in (
 _CONSTRUCTORS = torch.utils._device._device_constructors()
 _UNAVAILABLE = (
     "_lazy_init memory_stats memory_allocated max_memory_allocated memory_reserved max_memory_reserved mem_get_info "
-    "memory_summary memory_snapshot memory_usage utilization CUDAGraph graph make_graphed_callables"
+    "memory_summary memory_snapshot memory_usage utilization make_graphed_callables"
 ).split()
 _MOVES = frozenset({torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu})
 
@@ -309,6 +309,26 @@ def _unavailable(*_: Any, **__: Any) -> Any:
     )
 
 
+class _Unavailable:
+    """Stands for a class of ``torch.cuda``, which programs name in annotations too."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        _unavailable()
+
+
+class _DeviceContext:
+    """``torch.cuda.device``: the one GPU is active, so there is nothing to change."""
+
+    def __init__(self, device: Any = None) -> None:
+        check_index(device)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: Any) -> None:
+        pass
+
+
 def _with_index(function: Callable[[], Any]) -> Callable[..., Any]:
     def answer(device: Any = None) -> Any:
         check_index(device)
@@ -324,6 +344,12 @@ def _cuda_names(device: VirtualDevice) -> dict[str, Any]:
     properties = device_properties(device)
     interface = triton.runtime.driver.active.get_device_interface()
     stream = Stream()
+
+    class Event:
+        """``torch.cuda.Event``, in predicted time."""
+
+        def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+            return interface.Event(*args, **kwargs)
 
     def nothing(*_: Any, **__: Any) -> None:
         return None
@@ -353,20 +379,17 @@ def _cuda_names(device: VirtualDevice) -> dict[str, Any]:
         "manual_seed_all": seed,
         "get_rng_state": lambda *_: torch.default_generator.get_state(),
         "set_rng_state": lambda state, *_: torch.default_generator.set_state(state),
-        "Event": interface.Event,
+        "Event": Event,
         "Stream": Stream,
         "current_stream": _with_index(lambda: stream),
         "default_stream": _with_index(lambda: stream),
         "set_stream": nothing,
         "stream": lambda *_: nullcontext(),
-        "device": lambda index=None: _checked_context(index),
+        "device": _DeviceContext,
+        "CUDAGraph": _Unavailable,
+        "graph": _Unavailable,
         "device_of": lambda *_: nullcontext(),
     }
-
-
-def _checked_context(index: Any) -> Any:
-    check_index(index)
-    return nullcontext()
 
 
 @contextmanager
