@@ -140,10 +140,48 @@ def measure_load() -> Iterator[Figure]:
         yield Figure(f"load, {workload.name}", per_instruction, "µs an instruction", "<=", 50)
 
 
+def measure_driver() -> Iterator[Figure]:
+    """Processor time of a launch of a small kernel beyond its execution: by the driver, and with traffic and time."""
+    import torch
+    from small_kernel import scale_kernel
+
+    from wavecast.simulator.execute.engine import Engine
+    from wavecast.simulator.virtual import virtual_device
+
+    source, target = torch.zeros(1024), torch.zeros(1024)
+
+    def launch():
+        scale_kernel[(4,)](source, target, 1024, BLOCK=256)
+
+    def per_launch_ms(function):
+        function()
+        return seconds(function, repeats=30, clock=time.process_time) * 1e3
+
+    with virtual_device("mi300x", simulate=lambda *_, **__: None):
+        yield Figure("launch, driver alone", per_launch_ms(launch), "ms", "<=", 1)
+    with virtual_device("mi300x") as device:
+        whole = per_launch_ms(launch)
+        kernel, engine = device.launches[-1].result.kernel, Engine()
+        explicit = sum(not argument.is_hidden for argument in kernel.arguments)
+        values = [device.memory.device_pointer(tensor.data_ptr()) for tensor in (source, target)]
+        arguments = [*values, 1024, 0, 0, 0][:explicit]
+
+        def execute():
+            engine.execute(
+                kernel, grid=(4, 1, 1), arguments=arguments, memory=device.memory, observer=CountingObserver()
+            )
+
+        yield Figure("launch, with its traffic", whole - per_launch_ms(execute), "ms", "<=", 1)
+        result = device.launches[-1].result
+        yield Figure("its time", per_launch_ms(lambda: type(result).predicted_us.func(result)), "ms", "<=", 1)
+        yield Figure("its interval and cause", per_launch_ms(lambda: type(result).time.func(result)), "ms", "<=", 1000)
+
+
 SECTIONS: dict[str, Callable[[], Iterator[Figure]]] = {
     "help": measure_help,
     "execution": measure_execution,
     "load": measure_load,
+    "driver": measure_driver,
     "predict": measure_predict,
 }
 

@@ -114,6 +114,7 @@ def test_torch_says_what_the_device_is(device: VirtualDevice) -> None:
     assert (properties.multi_processor_count, properties.warp_size) == (304, 64)
     assert torch.cuda.get_device_capability() == (9, 4)
     assert torch.version.hip
+    assert str(torch.accelerator.current_accelerator()) == "cuda"
     with torch.cuda.device(0), torch.cuda.stream(torch.cuda.Stream()):
         torch.cuda.synchronize()
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)

@@ -136,7 +136,7 @@ def _python(tmp_path: Path, script: str, device: str) -> subprocess.CompletedPro
     file.write_text(script)
     environment = {**os.environ, "PYTHONPATH": path, "WAVECAST_DEVICE": device}
     return subprocess.run(
-        [sys.executable, str(file)], env=environment, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, str(file)], env=environment, capture_output=True, text=True, check=False, timeout=600
     )
 
 

@@ -25,6 +25,9 @@ def run(
     module: Annotated[
         bool, typer.Option("-m", help="Run a module, as python -m does: -m pytest -- tests/x.py.")
     ] = False,
+    sample: Annotated[
+        bool, typer.Option("--sample", help="do_bench executes a sample of each grid: sooner, its results incomplete.")
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print wavecast.run/1 on stdout; what the script prints goes to stderr.")
     ] = False,
@@ -39,7 +42,7 @@ def run(
     name = device or os.environ.get("WAVECAST_DEVICE") or DEFAULT_DEVICE
     if name not in simulate.device_names():
         raise unknown("device", name, simulate.device_names())
-    done = run_script(script, arguments or [], device=name, is_module=module, quiet=json)
+    done = run_script(script, arguments or [], device=name, is_module=module, sample=sample, quiet=json)
     if json:
         output.print_json(script_to_json(done))
     else:

@@ -72,7 +72,13 @@ def script_to_json(run: ScriptRun) -> dict[str, Any]:
 
 
 def run_script(
-    script: str, arguments: Sequence[str], *, device: str, is_module: bool = False, quiet: bool = False
+    script: str,
+    arguments: Sequence[str],
+    *,
+    device: str,
+    is_module: bool = False,
+    sample: bool = False,
+    quiet: bool = False,
 ) -> ScriptRun:
     """Run a script as ``__main__`` on a virtual device; torch, if there, has that device as its GPU.
 
@@ -83,6 +89,7 @@ def run_script(
         arguments: What the script finds in ``sys.argv`` behind its name.
         device: Name of the device.
         is_module: ``script`` names a module.
+        sample: ``do_bench`` executes a sample of each grid.
         quiet: Send what the script prints to stderr.
 
     Raises:
@@ -93,7 +100,8 @@ def run_script(
             raise misuse(f"no module is called {script!r}", hint="is it installed in this environment?")
     elif not Path(script).is_file():
         raise misuse(f"{script} is no file", hint="give a Python file, or -m and the name of a module")
-    with simulate.script_device(device, torch_has_it=find_spec("torch") is not None) as launched:
+    has_torch = find_spec("torch") is not None
+    with simulate.script_device(device, torch_has_it=has_torch, sample=sample) as launched:
         with _as_main(script, arguments, is_module=is_module), redirect_stdout(sys.stderr) if quiet else nullcontext():
             failure, hint = _outcome(script, is_module=is_module)
         prediction = launched.prediction()

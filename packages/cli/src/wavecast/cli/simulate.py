@@ -401,15 +401,21 @@ class ScriptLaunches:
         self._codes: dict[int, tuple[object, str]] = {}
 
     def add(self, launch: Launch) -> None:
-        """Take the next launch; the first of all pays for waking an idle queue."""
-        time = launch.result.time if self._rows else _stream_times([launch], self._spec)[0]
+        """Take the next launch; the first of all pays for waking an idle queue.
+
+        The interval is that of the first launch of its kind, in proportion: it takes a hundred times as long as a time.
+        """
         # By identity, as hashing the text of a code object takes longer than its launch; it is kept for that.
         code = launch.code_object
         if id(code) not in self._codes:
             self._codes[id(code)] = code, code.digest
         key = (self._codes[id(code)][1], launch.grid)
         known = self._rows.get(key)
-        self._rows[key] = _kernel_row([(launch, time)]) if known is None else _with_launch(known, launch, time)
+        if known is not None:
+            self._rows[key] = _with_launch(known, launch)
+            return
+        time = launch.result.time if self._rows else _stream_times([launch], self._spec)[0]
+        self._rows[key] = _kernel_row([(launch, time)])
 
     def prediction(self) -> Prediction:
         """All of them, in one stream."""
@@ -427,14 +433,17 @@ class ScriptLaunches:
         )
 
 
-def _with_launch(row: KernelRow, launch: Launch, time: TimePrediction) -> KernelRow:
+def _with_launch(row: KernelRow, launch: Launch) -> KernelRow:
     traffic = launch.result.traffic
+    before = row.predicted_us or 0.0
+    time_us = before + launch.result.predicted_us
+    grown = time_us / before if before else 1.0
     return replace(
         row,
         launches=row.launches + 1,
-        predicted_us=(row.predicted_us or 0.0) + time.predicted_us,
-        predicted_low_us=(row.predicted_low_us or 0.0) + time.low_us,
-        predicted_high_us=(row.predicted_high_us or 0.0) + time.high_us,
+        predicted_us=time_us,
+        predicted_low_us=(row.predicted_low_us or 0.0) * grown,
+        predicted_high_us=(row.predicted_high_us or 0.0) * grown,
         hbm_read_bytes=(row.hbm_read_bytes or 0.0) + traffic.hbm_read_bytes,
         hbm_write_bytes=(row.hbm_write_bytes or 0.0) + traffic.hbm_write_bytes,
         fence_release=(row.fence_release or 0.0) + traffic.release_fences,
@@ -443,18 +452,20 @@ def _with_launch(row: KernelRow, launch: Launch, time: TimePrediction) -> Kernel
 
 
 @contextmanager
-def script_device(device: str, *, torch_has_it: bool) -> Iterator[ScriptLaunches]:
+def script_device(device: str, *, torch_has_it: bool, sample: bool = False) -> Iterator[ScriptLaunches]:
     """A virtual device for a program that knows nothing of it.
 
     Args:
         device: Name of the device.
         torch_has_it: torch is there, and gets the device as its GPU.
+        sample: ``do_bench`` executes a sample of each grid.
     """
     from wavecast.simulator.devices.loader import load_device
     from wavecast.simulator.virtual import virtual_device
 
     launches = ScriptLaunches(load_device(device))
     with virtual_device(device, record=launches.add) as virtual, ExitStack() as stack:
+        virtual.benchmarked_workgroups = "sample" if sample else None
         if torch_has_it:
             from wavecast.cli.torch_device import torch_on
 

@@ -392,6 +392,22 @@ def _cuda_names(device: VirtualDevice) -> dict[str, Any]:
     }
 
 
+def _accelerator_names() -> dict[str, Any]:
+    """Replacements in ``torch.accelerator``."""
+    stream = Stream()
+    return {
+        "is_available": lambda: True,
+        "device_count": lambda: 1,
+        "current_accelerator": lambda *_, **__: torch.device("cuda"),
+        "current_device_index": lambda: 0,
+        "current_device_idx": lambda: 0,
+        "set_device_index": check_index,
+        "synchronize": lambda *_: None,
+        "current_stream": lambda *_: stream,
+        "empty_cache": lambda: None,
+    }
+
+
 @contextmanager
 def torch_on(device: VirtualDevice) -> Iterator[None]:
     """Let torch have one GPU, the active virtual device, inside the block.
@@ -425,6 +441,8 @@ def torch_on(device: VirtualDevice) -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.utils._device.DeviceContext, name, value))
         for name, value in _cuda_names(device).items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value, create=True))
+        for name, value in _accelerator_names().items():
+            stack.enter_context(mock.patch.object(torch.accelerator, name, value, create=True))
         for owner in (torch.autograd, torch.autograd.graph):
             stack.enter_context(mock.patch.object(owner, "_engine_run_backward", run_backward))
         stack.enter_context(mock.patch.object(torch.version, "hip", HIP_VERSION))

@@ -24,7 +24,7 @@ from wavecast.simulator.execute.runs import joined_runs
 from wavecast.simulator.execute.trace import Observer, RecordKind
 from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.timing import TimePrediction, predict_time
+from wavecast.simulator.timing import TimePrediction, predict_time, predict_us
 from wavecast.simulator.traffic import (
     BufferRange,
     KeptLines,
@@ -41,7 +41,7 @@ _RECORDED = 8
 _KERNELS = 256
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LaunchResult:
     """What the stages say about one launch.
 
@@ -49,15 +49,25 @@ class LaunchResult:
         kernel: The parsed kernel, with its resources.
         execution: Instruction counts of the workgroups that ran.
         traffic: Bytes and requests at every level, scaled to the grid.
-        time: Predicted time of the launch on an idle device.
+        device: Where it ran.
         findings: What checks found, the gravest first; empty if they were not asked for.
     """
 
     kernel: Kernel
     execution: Execution
     traffic: Traffic
-    time: TimePrediction
+    device: Device
     findings: tuple[Finding, ...] = ()
+
+    @functools.cached_property
+    def time(self) -> TimePrediction:
+        """Predicted time of the launch, one of a chain, with its interval and cause; computed when first asked for."""
+        return predict_time(self.kernel, self.execution, self.traffic, self.device)
+
+    @functools.cached_property
+    def predicted_us(self) -> float:
+        """Predicted time alone, much sooner than ``time``."""
+        return predict_us(self.kernel, self.execution, self.traffic, self.device)
 
 
 def simulate_launch(
@@ -148,8 +158,7 @@ def simulate_launch(
         error.findings = checks.findings() if checks is not None else ()
         raise
     traffic = traffic_observer.result(execution)
-    time = predict_time(kernel, execution, traffic, device)
-    return LaunchResult(kernel, execution, traffic, time, checks.findings() if checks is not None else ())
+    return LaunchResult(kernel, execution, traffic, device, checks.findings() if checks is not None else ())
 
 
 class _Checked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from wavecast.simulator.timing.combine import combine_us
 from wavecast.simulator.timing.facts import KernelFacts, kernel_facts
 from wavecast.simulator.timing.operations import Operations, executed_operations
-from wavecast.simulator.timing.predict import predict_time
+from wavecast.simulator.timing.predict import predict_time, predict_us
 from wavecast.simulator.timing.prediction import Bound, InstructionClk, Position, Sensitivity, TimePrediction
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "executed_operations",
     "kernel_facts",
     "predict_time",
+    "predict_us",
 ]

@@ -96,6 +96,24 @@ def predict_time(
     )
 
 
+def predict_us(kernel: Kernel, execution: Execution, traffic: Traffic, device: Device) -> float:
+    """The time of ``predict_time`` for a launch in a chain, without its interval, which takes a hundred times as long.
+
+    Args:
+        kernel: What ran.
+        execution: Its executed counts.
+        traffic: Its traffic, from the same execution.
+        device: Where it would run.
+
+    Raises:
+        ValueError: As for ``predict_time``.
+    """
+    if traffic.kernel != kernel.name:
+        raise ValueError(f"traffic of kernel {traffic.kernel!r} given for {kernel.name!r}; observe the same launch")
+    traffic = among_neighbours(traffic, device, position=Position.BACK_TO_BACK, warm=False)
+    return evaluate(_case(kernel, execution, traffic, device, Position.BACK_TO_BACK, warm=False), device).total_us
+
+
 def _case(
     kernel: Kernel, execution: Execution, traffic: Traffic, device: Device, position: Position, *, warm: bool
 ) -> Case:

@@ -87,6 +87,7 @@ class CacheState:
     mall_tags: np.ndarray = field(init=False)
     mall_used: np.ndarray = field(init=False)
     mall_dirty: np.ndarray = field(init=False)
+    mall_sets: np.ndarray = field(init=False)
     totals: np.ndarray = field(init=False)
     clock: np.ndarray = field(init=False)
     map: np.ndarray = field(init=False)
@@ -99,7 +100,11 @@ class CacheState:
         self.l2_masks = np.zeros((*self.l2_tags.shape, 2), dtype=np.uint64)
         self.l2_filled = np.zeros(self.l2_tags.shape, dtype=np.bool_)
         sets = _scaled_sets(self.device.mall.bytes, line, WAYS, self.fraction / self.stride)
-        self.mall_tags = np.full((1, sets, WAYS), EMPTY, dtype=np.uint64)
+        # A launch touches few of its sets, as a rule: a set gets its content when it is first touched, and only those
+        # that were are looked at in the end. The first number is how many there are, behind it they stand in that
+        # order, and behind those a mark for each set.
+        self.mall_sets = np.zeros(1 + 2 * sets, dtype=np.int64)
+        self.mall_tags = np.empty((1, sets, WAYS), dtype=np.uint64)
         self.mall_used = np.zeros(self.mall_tags.shape, dtype=np.int64)
         self.mall_dirty = np.zeros(self.mall_tags.shape, dtype=np.uint8)
         self.totals = np.zeros(len(Flow), dtype=np.int64)
@@ -111,7 +116,7 @@ class CacheState:
     @property
     def dirty_lines_per_xcd(self) -> float:
         """Dirty lines in an L2 now, scaled back to all workgroups and lines and bounded by its capacity."""
-        dirty = np.count_nonzero(self.l2_masks.any(axis=-1)) / self.l2_tags.shape[0]
+        dirty = np.count_nonzero(self.l2_masks[..., 0] | self.l2_masks[..., 1]) / self.l2_tags.shape[0]
         capacity = self.device.l2.bytes_per_xcd / self.device.l2.line_bytes
         return float(min(dirty * self.stride / self.fraction, capacity))
 
@@ -132,6 +137,7 @@ class CacheState:
             self.mall_tags,
             self.mall_used,
             self.mall_dirty,
+            self.mall_sets,
             levels,
             self.totals,
             self.clock,
@@ -141,13 +147,15 @@ class CacheState:
 
     def fill_mall(self, lines: np.ndarray) -> None:
         """Put clean lines into the memory-side cache, the least recently used first, before anything runs."""
-        _fill_mall(lines, self.mall_tags, self.mall_used, self.mall_dirty, self.totals, self.clock)
+        _fill_mall(lines, self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets, self.totals, self.clock)
 
     @property
     def mall_lines(self) -> np.ndarray:
         """Lines in the memory-side cache now, uint64, the least recently used first."""
-        held = self.mall_tags != EMPTY
-        return np.asarray(self.mall_tags[held][np.argsort(self.mall_used[held])])
+        touched = self.mall_sets[1 : 1 + self.mall_sets[0]]
+        tags, used = self.mall_tags[0, touched], self.mall_used[0, touched]
+        held = tags != EMPTY
+        return np.asarray(tags[held][np.argsort(used[held])])
 
     def drain(self) -> int:
         """Write back what is dirty at the end of the launch: L2 to the fabric, then the memory-side cache to HBM.
@@ -156,7 +164,8 @@ class CacheState:
             Bytes that all L2s wrote, scaled back to all workgroups and lines and bounded by their capacity.
         """
         before = int(self.totals[Flow.FABRIC_WRITE_BYTES])
-        _drain(self.l2_tags, self.l2_masks, self.mall_tags, self.mall_used, self.mall_dirty, self.totals, self.clock)
+        mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets
+        _drain(self.l2_tags, self.l2_masks, *mall, self.totals, self.clock)
         written = (int(self.totals[Flow.FABRIC_WRITE_BYTES]) - before) * self.stride / min(1.0, self.fraction)
         return min(round(written), self.device.l2.bytes_per_xcd * self.device.compute.num_xcd)
 
@@ -274,10 +283,24 @@ def _sector_bytes(bits: Any) -> Any:
 
 @compiled
 def _touch_mall(
-    tags: np.ndarray, used: np.ndarray, dirty: np.ndarray, line: Any, dirtied: Any, totals: np.ndarray, now: Any
+    tags: np.ndarray,
+    used: np.ndarray,
+    dirty: np.ndarray,
+    sets: np.ndarray,
+    line: Any,
+    dirtied: Any,
+    totals: np.ndarray,
+    now: Any,
 ) -> Any:
     """Access the memory-side cache; what leaves it dirty is written to HBM. Returns whether it hit."""
     index = set_of(line, tags.shape[1])
+    mark = 1 + tags.shape[1] + index
+    if sets[mark] == 0:
+        sets[mark] = 1
+        sets[0] += 1
+        sets[sets[0]] = index
+        for way in range(tags.shape[2]):
+            tags[0, index, way] = EMPTY
     way, hit = find_way(tags[0, index], used[0, index], line, now)
     if not hit:
         totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(dirty[0, index, way])
@@ -293,12 +316,13 @@ def _fill_mall(
     tags: np.ndarray,
     used: np.ndarray,
     dirty: np.ndarray,
+    sets: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
 ) -> Any:
     for line in lines:
         clock[0] += 1
-        _touch_mall(tags, used, dirty, line, np.uint8(0), totals, clock[0])
+        _touch_mall(tags, used, dirty, sets, line, np.uint8(0), totals, clock[0])
 
 
 @compiled
@@ -309,6 +333,7 @@ def _write_back(
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
+    mall_sets: np.ndarray,
     totals: np.ndarray,
     now: Any,
 ) -> Any:
@@ -316,7 +341,7 @@ def _write_back(
         requests, size = _half_requests(mask)
         totals[Flow.FABRIC_WRITES] += requests
         totals[Flow.FABRIC_WRITE_BYTES] += size
-    _touch_mall(mall_tags, mall_used, mall_dirty, line, _sectors(low, high), totals, now)
+    _touch_mall(mall_tags, mall_used, mall_dirty, mall_sets, line, _sectors(low, high), totals, now)
 
 
 @compiled
@@ -330,6 +355,7 @@ def _run(
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
+    mall_sets: np.ndarray,
     levels: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
@@ -346,7 +372,7 @@ def _run(
         now += 1
         if kind == ATOMIC:
             hit = _touch_mall(
-                mall_tags, mall_used, mall_dirty, line, _sectors(event["low"], event["high"]), totals, now
+                mall_tags, mall_used, mall_dirty, mall_sets, line, _sectors(event["low"], event["high"]), totals, now
             )
             levels[instruction, Level.MALL_HITS] += hit
             totals[Flow.HBM_READS] += not hit
@@ -359,7 +385,8 @@ def _run(
         masks = l2_masks[xcd, index, way]
         if not hit:
             if masks[0] | masks[1]:
-                _write_back(l2_tags[xcd, index, way], masks[0], masks[1], mall_tags, mall_used, mall_dirty, totals, now)
+                mall = mall_tags, mall_used, mall_dirty, mall_sets
+                _write_back(l2_tags[xcd, index, way], masks[0], masks[1], *mall, totals, now)
             l2_tags[xcd, index, way] = line
             l2_filled[xcd, index, way] = False
             masks[0] = np.uint64(0)
@@ -374,7 +401,7 @@ def _run(
             continue
         l2_filled[xcd, index, way] = True
         totals[Flow.FABRIC_READS] += 1
-        mall_hit = _touch_mall(mall_tags, mall_used, mall_dirty, line, np.uint8(0), totals, now)
+        mall_hit = _touch_mall(mall_tags, mall_used, mall_dirty, mall_sets, line, np.uint8(0), totals, now)
         levels[instruction, Level.MALL_HITS] += mall_hit
         totals[Flow.HBM_READS] += not mall_hit
     clock[0] = now
@@ -387,6 +414,7 @@ def _drain(
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
+    mall_sets: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
 ) -> Any:
@@ -403,12 +431,14 @@ def _drain(
                         mall_tags,
                         mall_used,
                         mall_dirty,
+                        mall_sets,
                         totals,
                         clock[0],
                     )
                     masks[0] = np.uint64(0)
                     masks[1] = np.uint64(0)
-    for index in range(mall_tags.shape[1]):
+    for place in range(1, 1 + mall_sets[0]):
+        index = mall_sets[place]
         for way in range(mall_tags.shape[2]):
             totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(mall_dirty[0, index, way])
             mall_dirty[0, index, way] = 0

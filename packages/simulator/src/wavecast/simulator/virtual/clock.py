@@ -69,13 +69,15 @@ def predicted_time_ms(device: VirtualDevice, run: Callable[[], Any], *, workgrou
     with device.benchmark(workgroups) as launches:
         run()
     if not launches:
-        warnings.warn(
-            "the benchmarked function launched no kernel, and what else it did has no predicted time: it is nan",
-            stacklevel=3,
-        )
+        if not device.has_warned:
+            device.has_warned = True
+            warnings.warn(
+                "a benchmarked function launched no kernel, and what else it did has no predicted time: it is nan",
+                stacklevel=3,
+            )
         return math.nan
     try:
-        return sum(launch.result.time.predicted_us for launch in launches) / 1e3
+        return sum(launch.result.predicted_us for launch in launches) / 1e3
     except AttributeError:
         raise LaunchError(
             f"{device.name} does not simulate its launches, so they have no predicted time",

@@ -67,7 +67,9 @@ class VirtualDevice:
     Attributes:
         memory: Address space into which the launches' tensors are mapped.
         launches: What was launched, oldest first, without what ``benchmark`` ran.
-        clock_us: Predicted time of all launches in one stream so far, benchmarks included.
+        benchmarked_workgroups: What ``triton.testing.do_bench`` executes of each grid; ``sample`` is sooner, and
+            leaves the results of what it times incomplete. None for what the device does otherwise.
+        has_warned: Whether it was said that a benchmark without a launch has no time.
         tensor_device: Where the program sees the tensors: ``cpu``, or the name that a program's tensor library gives
             to memory of the host that stands for the device's.
     """
@@ -87,7 +89,10 @@ class VirtualDevice:
         self.workgroups = workgroups
         self.memory = AddressSpace()
         self.launches: list[Launch] = []
-        self.clock_us = 0.0
+        self._clock_us = 0.0
+        self._unclocked: list[Any] = []
+        self.benchmarked_workgroups: Workgroups | None = None
+        self.has_warned = False
         self.tensor_device = "cpu"
         self._binder = Binder(self.memory)
         self._record = record or self._append
@@ -105,6 +110,14 @@ class VirtualDevice:
     def arch(self) -> str:
         """Architecture, ``gfx942``."""
         return self.spec.arch
+
+    @property
+    def clock_us(self) -> float:
+        """Predicted time of all launches in one stream so far, benchmarks included."""
+        # The time of a launch is found out when someone asks for it.
+        self._clock_us += sum(float(getattr(result, "predicted_us", 0.0)) for result in self._unclocked)
+        self._unclocked.clear()
+        return self._clock_us
 
     def launch(self, code: CodeObject, *, grid: Sequence[int], arguments: Sequence[LaunchArgument]) -> Launch | None:
         """Run a kernel.
@@ -145,7 +158,10 @@ class VirtualDevice:
         names = tuple(argument.name for argument in arguments)
         record = Launch(code.name, code, shape, code.num_warps, names, result)
         self._record(record)
-        self.clock_us += float(getattr(getattr(result, "time", None), "predicted_us", 0.0))
+        self._unclocked.append(result)
+        if self._record != self._append:
+            # Nobody keeps the launch, so its time is taken now.
+            _ = self.clock_us
         return record
 
     def _append(self, launch: Launch) -> None:

@@ -112,14 +112,15 @@ class VirtualDriver(DriverBase):
         """What ``triton.testing.do_bench`` returns here: the predicted time of one run, in milliseconds.
 
         Args:
-            run: What to time; its results are complete.
+            run: What to time; its results are complete, unless the device samples what it benchmarks.
             gradients: Tensors whose gradient is dropped before, or None.
             quantiles: How many values to return, or None.
             return_mode: ``all`` for a list.
         """
         for tensor in gradients or ():
             tensor.grad = None
-        return summarized(predicted_time_ms(self.device, run), quantiles, return_mode)
+        time_ms = predicted_time_ms(self.device, run, workgroups=self.device.benchmarked_workgroups)
+        return summarized(time_ms, quantiles, return_mode)
 
     def get_empty_cache_for_benchmark(self) -> None:
         """Nothing: ``clear_cache`` needs no buffer here."""
