@@ -1,4 +1,4 @@
-"""An ordinary script for a GPU, which knows nothing of a simulator: ``hatch run cli run docs/examples/gpu_script.py``."""
+"""An ordinary script for a GPU that knows nothing of a simulator: ``hatch run cli run docs/examples/gpu_script.py``."""
 
 from __future__ import annotations
 

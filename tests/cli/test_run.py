@@ -63,6 +63,24 @@ def test_a_script_for_a_gpu_runs_unchanged_and_its_kernels_are_listed(tmp_path: 
     assert "3 launches" in table
 
 
+def test_kernels_follow_addresses_that_the_script_stored(tmp_path: Path) -> None:
+    script = """
+    @triton.jit
+    def gather_kernel(addresses, target, BLOCK: tl.constexpr):
+        source = tl.load(addresses + tl.program_id(0)).to(tl.pointer_type(tl.float32))
+        index = tl.arange(0, BLOCK)
+        tl.store(target + tl.program_id(0) * BLOCK + index, tl.load(source + index))
+
+    parts = [torch.randn(100, device="cuda")[i:i + 64] for i in (0, 4, 36)]
+    addresses = torch.tensor([part.data_ptr() for part in parts], device="cuda")
+    target = torch.zeros(3, 64, device="cuda")
+    gather_kernel[(3,)](addresses, target, BLOCK=64)
+    assert torch.equal(target, torch.stack(parts))
+    """
+    done = run(tmp_path, script)
+    assert done.returncode == 0, done.stderr
+
+
 def test_json_holds_the_kernels_and_nothing_that_the_script_prints(tmp_path: Path) -> None:
     done = run(tmp_path, "print('from the script')\nscale(torch.ones(1000, device='cuda'))", "--json")
     document = json.loads(done.stdout)

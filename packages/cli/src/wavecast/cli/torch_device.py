@@ -68,13 +68,17 @@ def check_index(device: Any) -> None:
 class HostForDevice(TorchFunctionMode):
     """Sends what is for the GPU to the host, and keeps the two sides apart.
 
+    Args:
+        device: The virtual device.
+
     Attributes:
         defaults: Whether each default device that the program set, the innermost last, is the GPU.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, device: VirtualDevice) -> None:
         super().__init__()
         self.defaults: list[bool] = []
+        self._device = device
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one torch function; the mode is off inside."""
@@ -92,6 +96,9 @@ class HostForDevice(TorchFunctionMode):
             return 0 if on_device(args[0]) else -1
         if func in (torch.Tensor.record_stream, torch.Tensor.pin_memory):
             return args[0] if func is torch.Tensor.pin_memory else None
+        if func is torch.Tensor.data_ptr and args[0].numel() and on_device(args[0]):
+            # Programs store addresses for kernels to follow, so they have to be the device's.
+            return self._device.address_of(args[0])
         if func in _MOVES:
             return _moved(func, args, kwargs)
         side = None
@@ -415,7 +422,7 @@ def torch_on(device: VirtualDevice) -> Iterator[None]:
     Args:
         device: The active device; its ``tensor_device`` becomes the GPU's name.
     """
-    mode = HostForDevice()
+    mode = HostForDevice(device)
     host_from_numpy = torch.from_numpy
     backward = torch.autograd.graph._engine_run_backward
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from wavecast.simulator.errors import LaunchError
 from wavecast.simulator.execute.memory import AddressSpace
-from wavecast.simulator.virtual.tensor import Storage, storage_of
+from wavecast.simulator.virtual.tensor import Storage, host_pointer, storage_of
 
 DESCRIPTOR = "tensordesc"
 CONSTANT = "constexpr"
@@ -104,10 +104,18 @@ class Binder:
         if isinstance(value, int):
             return self._memory.device_pointer(value) if value else 0
         tensor = value if hasattr(value, "untyped_storage") or not hasattr(value, "base") else value.base
-        storage = storage_of(tensor, name=argument.name)
-        host = int(tensor.data_ptr())
+        return self.address_of(tensor, argument.name)
+
+    def address_of(self, tensor: Any, name: str) -> int:
+        """Device address of a tensor's first element, mapped if it was not.
+
+        Raises:
+            LaunchError: It is no tensor of the host.
+        """
+        storage = storage_of(tensor, name=name)
+        host = host_pointer(tensor, storage)
         key = self._place_of(storage)
-        address = self._memory.map(*key, argument.name)
+        address = self._memory.map(*key, name)
         if key == (storage.pointer, storage.nbytes):
             self._owners[key] = weakref.ref(storage.owner)
         return address + host - key[0]

@@ -164,6 +164,14 @@ class VirtualDevice:
             _ = self.clock_us
         return record
 
+    def address_of(self, tensor: Any) -> int:
+        """Device address of a host tensor's first element: what a program has to store where a kernel reads pointers.
+
+        Raises:
+            LaunchError: It is no tensor of the host.
+        """
+        return self._binder.address_of(tensor, "tensor")
+
     def _append(self, launch: Launch) -> None:
         self.launches.append(launch)
 

@@ -88,6 +88,13 @@ def storage_of(tensor: Any, *, name: str = "tensor") -> Storage:
     return Storage(int(storage.data_ptr()), int(storage.nbytes()), storage)
 
 
+def host_pointer(tensor: Any, storage: Storage) -> int:
+    """Host address of a tensor's first element, whatever its ``data_ptr`` tells the program."""
+    if isinstance(tensor, HostTensor):
+        return tensor.data_ptr()
+    return storage.pointer + int(tensor.storage_offset()) * int(tensor.element_size())
+
+
 def _array_storage(array: np.ndarray) -> Storage:
     root = array
     while isinstance(root.base, np.ndarray):
