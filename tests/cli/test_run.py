@@ -135,3 +135,21 @@ def test_misuse_is_said_before_anything_runs(words: list[str], said: str) -> Non
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 2
     assert said in done.stderr
+
+
+def test_check_finds_a_race_and_what_torch_left_unwritten_and_fails(tmp_path: Path) -> None:
+    script = """
+    x = torch.empty(1000, device="cuda")
+    x[:900] = 1
+    scale(x)
+    """
+    done = run(tmp_path, script, "--check", "--json")
+    assert done.returncode == 1, done.stderr
+    [finding] = json.loads(done.stdout)["findings"]
+    assert (finding["check"], finding["severity"], finding["offset"]) == ("never-written", "error", 3600)
+    assert finding["count"] == 100
+    assert Path(finding["site"]["file"]).name in done.stderr
+    assert "checks found 1 errors" in done.stderr
+    done = run(tmp_path, script.replace("empty", "zeros"), "--check")
+    assert done.returncode == 0, done.stderr
+    assert "checks: clean" in done.stderr

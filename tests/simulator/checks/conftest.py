@@ -60,6 +60,7 @@ def planted() -> Callable[..., Run]:
         arch: str = "gfx942",
         never_written: tuple[int, ...] = (),
         distances: tuple[tuple[int, int, int], ...] = (),
+        keep: tuple[np.ndarray, ...] = (),
     ) -> Run:
         memory = AddressSpace()
         arrays, values = {}, []
@@ -71,6 +72,9 @@ def planted() -> Callable[..., Run]:
                 values.append(memory.map_array(argument, f"argument {position}"))
             else:
                 values.append(argument)
+        # Reachable, and no argument.
+        for number, array in enumerate(keep):
+            memory.map_array(array, f"kept {number}")
         # An integer argument that leads from one array to another: (position, from, to), in words.
         for position, start, end in distances:
             values[position] = (values[end] - values[start]) // 4

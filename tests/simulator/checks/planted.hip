@@ -417,6 +417,34 @@ extern "C" __global__ void takes_a_lock_twice(int *lock) {
             while (atomicCAS(lock, 0, 1) != 0) {}  // FAULT
 }
 
+extern "C" __global__ void waits_and_broadcasts(int *flag) {
+    __shared__ int seen;
+    do {
+        if (threadIdx.x == 0)
+            seen = __hip_atomic_fetch_add(flag, 0, __ATOMIC_ACQUIRE, AGENT);  // FAULT
+        __syncthreads();
+    } while (seen == 0);
+}
+
+extern "C" __global__ void right_long_loop_of_one_atomic(int *count, int n) {
+    for (int k = 0; k < n; ++k)
+        atomicAdd(count, 1);
+}
+
+extern "C" __global__ void right_long_loop_of_one_read(int *out, int n) {
+    int sum = 0;
+    __shared__ int s[64];
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    int place = 4 * threadIdx.x;
+    for (int k = 0; k < n; ++k) {
+        int value;
+        asm volatile("ds_read_b32 %0, %1\n\ts_waitcnt lgkmcnt(0)" : "=v"(value) : "v"(place));
+        sum += value;
+    }
+    out[threadIdx.x] = sum + s[threadIdx.x];
+}
+
 extern "C" __global__ void waits_for_its_own_workgroup(int *out) {
     __shared__ volatile int ready;
     if (threadIdx.x == 0)

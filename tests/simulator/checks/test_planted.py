@@ -143,6 +143,9 @@ CASES = [
     Case("different_barriers", Check.BARRIER, words(128), {"block": 128}, Severity.WARNING),
     Case("right_some_waves_end_early", None, with_numbers((256,), 128), {"block": 256}),
     Case("waits_for_a_later_workgroup", Check.SPIN, words(4), TWO, facts={"offset": 12, "buffer": "argument 0"}),
+    Case("waits_and_broadcasts", Check.SPIN, words(1), {"block": 128}),
+    Case("right_long_loop_of_one_atomic", None, with_numbers((1,), 150_000)),
+    Case("right_long_loop_of_one_read", None, with_numbers((64,), 150_000)),
     Case("takes_a_lock_twice", Check.SPIN, words(1)),
     Case("waits_for_its_own_workgroup", Check.SPIN, words(128), {"block": 128}, facts={"buffer": "LDS"}),
 ]

@@ -37,6 +37,7 @@ class Launch:
         include_dirs: Folders with headers of HIP source.
         defines: Its macros, ``NAME`` or ``NAME=VALUE``.
         options: More words for its compiler.
+        check: Look for faults while executing.
     """
 
     kernel: str | None = None
@@ -50,6 +51,7 @@ class Launch:
     include_dirs: Sequence[Path] = ()
     defines: Sequence[str] = ()
     options: Sequence[str] = ()
+    check: bool = False
 
 
 def is_kernel_file(target: str) -> bool:
@@ -104,6 +106,7 @@ def predict_file(path: Path, launch: Launch, *, device: str | None) -> tuple[Row
             position=launch.position,
             warm=launch.warm,
             whole=launch.whole,
+            check=launch.check,
         )
     (kernel,) = prediction.kernels
     row = Row(

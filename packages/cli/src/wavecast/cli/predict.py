@@ -13,6 +13,7 @@ import typer
 
 from wavecast.cli import output
 from wavecast.cli.errors import CliError, misuse, unknown
+from wavecast.cli.findings import failure_of, print_findings
 from wavecast.cli.kernel_file import Launch, existing_file, is_kernel_file
 
 if TYPE_CHECKING:
@@ -50,6 +51,9 @@ def predict(
     lds_bytes: Annotated[int, typer.Option(min=0, help="Dynamic LDS bytes of the launch.")] = 0,
     position: Annotated[str, typer.Option(help="Of the launch in its stream: first or back-to-back.")] = "first",
     warm: Annotated[bool, typer.Option("--warm", help="An equal launch just before left its data in caches.")] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Look for faults in the file's kernel: races, stray reads, … (exit 1).")
+    ] = False,
     whole: Annotated[bool, typer.Option("--whole", help="Execute every workgroup, not a sample of them.")] = False,
     include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder with headers.")] = None,
     define: Annotated[list[str] | None, typer.Option("--define", "-D", help="Macro: NAME or NAME=VALUE.")] = None,
@@ -75,6 +79,7 @@ def predict(
         include or (),
         define or (),
         compile_option or (),
+        check,
     )
     if any(map(is_kernel_file, targets)):
         if len(targets) > 1 or everything or listing or variant or shape or freeze:
@@ -144,6 +149,10 @@ def _predict_file(
         show(outcome)
     if plot is not None:
         _say_written(plots.write_rows(outcome.rows, outcome.predictions, directory=plot), plot)
+    if launch.check:
+        print_findings(prediction.findings)
+        if failed := failure_of(prediction.findings):
+            raise CliError(failed, hint="each is listed above, with its line and what to do")
 
 
 def _say_written(files: Sequence[Path], directory: Path) -> None:

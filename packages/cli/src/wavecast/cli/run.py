@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wavecast.cli import output
-from wavecast.cli.errors import CliError, unknown
+from wavecast.cli.errors import CliError, misuse, unknown
+from wavecast.cli.findings import failure_of, print_findings
 
 if TYPE_CHECKING:
     from wavecast.cli.script import ScriptRun
@@ -28,6 +29,9 @@ def run(
     sample: Annotated[
         bool, typer.Option("--sample", help="do_bench executes a sample of each grid: sooner, its results incomplete.")
     ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Look for faults in every launch: races, stray reads, … (exit 1).")
+    ] = False,
     json: Annotated[
         bool, typer.Option("--json", help="Print wavecast.run/1 on stdout; what the script prints goes to stderr.")
     ] = False,
@@ -42,13 +46,19 @@ def run(
     name = device or os.environ.get("WAVECAST_DEVICE") or DEFAULT_DEVICE
     if name not in simulate.device_names():
         raise unknown("device", name, simulate.device_names())
-    done = run_script(script, arguments or [], device=name, is_module=module, sample=sample, quiet=json)
+    if check and sample:
+        raise misuse("--check and --sample", hint="what a sample does not write would count as never written")
+    done = run_script(script, arguments or [], device=name, is_module=module, sample=sample, check=check, quiet=json)
     if json:
         output.print_json(script_to_json(done))
     else:
         _print_run(done, wide=wide)
+    if check:
+        print_findings(done.findings)
     if done.failure is not None:
         raise CliError(done.failure, hint=done.hint)
+    if failed := failure_of(done.findings):
+        raise CliError(failed, hint="each is listed above, with its line and what to do")
 
 
 def _print_run(done: ScriptRun, *, wide: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from wavecast.cli import simulate
 from wavecast.cli.errors import misuse
+from wavecast.cli.findings import CheckFinding, findings_to_json
 from wavecast.cli.rows import KernelRow, kernel_row_to_json
 
 RUN_SCHEMA = "wavecast.run/1"
@@ -34,6 +35,7 @@ class ScriptRun:
         kernels: What it launched, equal launches summed, in the order of the first launch.
         failure: How it failed, or None.
         hint: What helps against the failure.
+        findings: What checks found, if they were asked for.
     """
 
     script: str
@@ -45,6 +47,7 @@ class ScriptRun:
     kernels: tuple[KernelRow, ...]
     failure: str | None
     hint: str
+    findings: tuple[CheckFinding, ...] = ()
 
     @property
     def predicted_us(self) -> float:
@@ -64,6 +67,7 @@ def script_to_json(run: ScriptRun) -> dict[str, Any]:
         "arch": run.arch,
         "predicted_us": run.predicted_us,
         "kernels": [kernel_row_to_json(kernel) for kernel in run.kernels],
+        "findings": findings_to_json(run.findings),
         "failure": run.failure,
         "wavecast": __version__,
         "triton": run.triton,
@@ -78,6 +82,7 @@ def run_script(
     device: str,
     is_module: bool = False,
     sample: bool = False,
+    check: bool = False,
     quiet: bool = False,
 ) -> ScriptRun:
     """Run a script as ``__main__`` on a virtual device; torch, if there, has that device as its GPU.
@@ -90,6 +95,7 @@ def run_script(
         device: Name of the device.
         is_module: ``script`` names a module.
         sample: ``do_bench`` executes a sample of each grid.
+        check: Look for faults in every launch.
         quiet: Send what the script prints to stderr.
 
     Raises:
@@ -101,10 +107,10 @@ def run_script(
     elif not Path(script).is_file():
         raise misuse(f"{script} is no file", hint="give a Python file, or -m and the name of a module")
     has_torch = find_spec("torch") is not None
-    with simulate.script_device(device, torch_has_it=has_torch, sample=sample) as launched:
+    with simulate.script_device(device, torch_has_it=has_torch, sample=sample, check=check) as launched:
         with _as_main(script, arguments, is_module=is_module), redirect_stdout(sys.stderr) if quiet else nullcontext():
             failure, hint = _outcome(script, is_module=is_module)
-        prediction = launched.prediction()
+        prediction, findings = launched.prediction(), launched.findings
     return ScriptRun(
         script=script,
         arguments=tuple(arguments),
@@ -115,6 +121,7 @@ def run_script(
         kernels=prediction.kernels,
         failure=failure,
         hint=hint,
+        findings=findings,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from wavecast.cli.devices import Constant, DeviceFacts
 from wavecast.cli.errors import CliError, ExitCode, misuse
 from wavecast.cli.facts import Group, InstructionCount, KernelFacts
+from wavecast.cli.findings import CheckFinding, Place
 from wavecast.cli.launch_arguments import Parameter
 from wavecast.cli.launches import LaunchFacts, LevelBytes
 from wavecast.cli.rows import Effect, KernelRow
@@ -19,12 +21,13 @@ from wavecast.cli.rows import Effect, KernelRow
 if TYPE_CHECKING:
     import numpy as np
 
+    from wavecast.simulator.checks import Finding, Site
     from wavecast.simulator.compile.code_object import CodeObject
     from wavecast.simulator.devices import Device
     from wavecast.simulator.launch import LaunchResult
     from wavecast.simulator.program.kernel import Kernel
     from wavecast.simulator.timing import Bound, TimePrediction
-    from wavecast.simulator.virtual import Launch
+    from wavecast.simulator.virtual import Launch, VirtualDevice
 
 
 # HIP source is compiled for this one's architecture where no device is named.
@@ -48,6 +51,7 @@ class Prediction:
         launches: Every launch, in order.
         sensitivity: What each uncertain constant makes of the time, the one that moves it most first.
         minimum_bytes: Bytes of the lines that the kernels touch, read and written once each; of a kernel file only.
+        findings: What checks found, where they were asked for; of a kernel file only.
     """
 
     arch: str
@@ -62,6 +66,7 @@ class Prediction:
     launches: tuple[LaunchFacts, ...] = ()
     sensitivity: tuple[Effect, ...] = ()
     minimum_bytes: int | None = None
+    findings: tuple[CheckFinding, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +111,9 @@ def translated_errors() -> Iterator[None]:
     except MissingToolError as error:
         raise CliError(str(error), hint=error.hint, code=ExitCode.NOT_HERE) from error
     except SimulatorError as error:
-        raise CliError(str(error), hint=error.hint) from error
+        # What checks had found when the execution ended may be the cause.
+        found = [str(finding) for finding in getattr(error, "findings", ())]
+        raise CliError("\n".join([*found, str(error)]), hint=error.hint) from error
     except ValueError as error:
         raise misuse(str(error)) from error
     except (MemoryError, RuntimeError) as error:
@@ -220,6 +227,7 @@ def predict_launch(
     position: str,
     warm: bool,
     whole: bool,
+    check: bool = False,
 ) -> Prediction:
     """Execute one launch and predict its time.
 
@@ -233,6 +241,7 @@ def predict_launch(
         position: ``first`` or ``back-to-back``.
         warm: Whether the memory-side cache holds the launch's data.
         whole: Execute every workgroup instead of a sample.
+        check: Look for faults in those that are executed.
     """
     from wavecast.simulator.devices.loader import load_device
     from wavecast.simulator.execute.memory import AddressSpace
@@ -255,6 +264,7 @@ def predict_launch(
             memory=memory,
             device=spec,
             workgroups="all" if whole else "sample",
+            check=check,
         )
         time = predict_time(result.kernel, result.execution, result.traffic, spec, position=position, warm=warm)
     launch = _FileLaunch(loaded.code.name, loaded.code, grid, result)
@@ -272,6 +282,7 @@ def predict_launch(
         launches=(_launch_facts(launch, time),),
         sensitivity=_effects([time], spec),
         minimum_bytes=round(result.traffic.minimum_bytes),
+        findings=tuple(map(_check_finding, result.findings)),
     )
 
 
@@ -393,12 +404,16 @@ class ScriptLaunches:
 
     Args:
         spec: The device's specification.
+
+    Attributes:
+        device: Where they are launched, once it is active.
     """
 
     def __init__(self, spec: Device) -> None:
         self._spec = spec
         self._rows: dict[tuple[str, tuple[int, ...]], KernelRow] = {}
         self._codes: dict[int, tuple[object, str]] = {}
+        self.device: VirtualDevice | None = None
 
     def add(self, launch: Launch) -> None:
         """Take the next launch; the first of all pays for waking an idle queue.
@@ -417,6 +432,11 @@ class ScriptLaunches:
         time = launch.result.time if self._rows else _stream_times([launch], self._spec)[0]
         self._rows[key] = _kernel_row([(launch, time)])
 
+    @property
+    def findings(self) -> tuple[CheckFinding, ...]:
+        """What checks found in them."""
+        return () if self.device is None else tuple(map(_check_finding, self.device.findings))
+
     def prediction(self) -> Prediction:
         """All of them, in one stream."""
         from wavecast.simulator.compile.toolchain import toolchain_name
@@ -431,6 +451,28 @@ class ScriptLaunches:
             low_us=sum(row.predicted_low_us or 0.0 for row in rows),
             high_us=sum(row.predicted_high_us or 0.0 for row in rows),
         )
+
+
+def _check_finding(finding: Finding) -> CheckFinding:
+    def place(site: Site) -> Place:
+        file, line = (site.source.file, site.source.line) if site.source else (None, None)
+        return Place(file, line, site.instruction, site.workgroup, site.wave)
+
+    return CheckFinding(
+        check=str(finding.check),
+        severity=str(finding.severity),
+        kernel=finding.kernel,
+        site=place(finding.site),
+        other=None if finding.other is None else place(finding.other),
+        message=finding.message.rstrip(","),
+        hint=finding.hint,
+        lanes=finding.lanes,
+        address=finding.address,
+        buffer=finding.buffer,
+        offset=finding.offset,
+        count=finding.count,
+        text=str(finding),
+    )
 
 
 def _with_launch(row: KernelRow, launch: Launch) -> KernelRow:
@@ -452,24 +494,37 @@ def _with_launch(row: KernelRow, launch: Launch) -> KernelRow:
 
 
 @contextmanager
-def script_device(device: str, *, torch_has_it: bool, sample: bool = False) -> Iterator[ScriptLaunches]:
+def script_device(
+    device: str, *, torch_has_it: bool, sample: bool = False, check: bool = False
+) -> Iterator[ScriptLaunches]:
     """A virtual device for a program that knows nothing of it.
 
     Args:
         device: Name of the device.
         torch_has_it: torch is there, and gets the device as its GPU.
         sample: ``do_bench`` executes a sample of each grid.
+        check: Look for faults in every launch; ``ScriptLaunches.findings`` has them.
     """
+    from wavecast.simulator.checks import CheckWarning
     from wavecast.simulator.devices.loader import load_device
     from wavecast.simulator.virtual import virtual_device
 
     launches = ScriptLaunches(load_device(device))
-    with virtual_device(device, record=launches.add) as virtual, ExitStack() as stack:
+    with virtual_device(device, record=launches.add, check=check) as virtual, ExitStack() as stack:
+        launches.device = virtual
         virtual.benchmarked_workgroups = "sample" if sample else None
         if torch_has_it:
             from wavecast.cli.torch_device import torch_on
 
             stack.enter_context(torch_on(virtual))
+        if check:
+            # They come in a list of their own.
+            stack.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore", CheckWarning)
+        if check and torch_has_it:
+            from wavecast.cli.torch_memory import marked_allocations
+
+            stack.enter_context(marked_allocations())
         yield launches
 
 

@@ -15,7 +15,7 @@ from wavecast.simulator.checks.checker import LaunchCheck
 from wavecast.simulator.checks.finding import Finding
 from wavecast.simulator.compile.code_object import CodeObject
 from wavecast.simulator.devices import Device
-from wavecast.simulator.errors import ExecutionError, LaunchError
+from wavecast.simulator.errors import ExecutionError, InstructionBudgetError, LaunchError
 from wavecast.simulator.execute.abi import ArgumentValue, Grid
 from wavecast.simulator.execute.engine import Engine, workgroup_shape
 from wavecast.simulator.execute.execution import Execution
@@ -155,6 +155,8 @@ def simulate_launch(
             # The sample begins with the pilot, which has run.
             execution = _joined(execution, run(workgroups=sample.workgroups[len(pilot) :]))
     except ExecutionError as error:
+        if checks is not None and isinstance(error, InstructionBudgetError):
+            checks.out_of_budget()
         error.findings = checks.findings() if checks is not None else ()
         raise
     traffic = traffic_observer.result(execution)

@@ -117,6 +117,7 @@ class LaunchCheck:
             lacking=np.zeros(0, dtype=np.int8),
         )
         self._spin: Finding | None = None
+        self._last: np.ndarray | None = None
 
     def _buffers_of_arguments(self, arguments: Sequence[ArgumentValue]) -> list[int]:
         bases = [buffer.device for buffer in self._buffers]
@@ -167,6 +168,8 @@ class LaunchCheck:
                 self._arrays,
             )
             if stop == Stop.DONE:
+                accesses = np.flatnonzero(words[:, 3] != RecordKind.EVENT)
+                self._last = records[accesses[-1:]].copy()[0] if len(accesses) else self._last
                 return
             if stop == Stop.SPLIT:
                 self._split(int(self._arrays.at[At.SPLIT]))
@@ -257,6 +260,11 @@ class LaunchCheck:
             other=self._site_of_number(instruction_of(writer), thread_of(writer)) if writer else None,
         )
         return InstructionBudgetError(str(self._spin), hint=self._spin.hint)
+
+    def out_of_budget(self) -> None:
+        """Take note that the engine gave a wave up: if it only read the same addresses all the time, it waited."""
+        if self._spin is None and self._last is not None and self._arrays.at[At.QUIET] > self._arrays.at[At.LIMIT]:
+            self._endless(self._last)
 
     def findings(self) -> tuple[Finding, ...]:
         """What was found so far, the gravest first."""

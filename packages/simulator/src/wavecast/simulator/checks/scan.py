@@ -57,7 +57,7 @@ class At(IntEnum):
     LANE = 6  # first lane of the record that is not done
     PIECE = 7  # first piece of that lane
     SERIAL = 8  # number of the record
-    QUIET = 9  # records since one that was no repeated poll
+    QUIET = 9  # records since one that read another address than the time before, or changed memory
     EDGES = 10
     FENCES = 11
     INVALIDATIONS = 12
@@ -70,6 +70,7 @@ class At(IntEnum):
     WAVES = 19
     LIMIT = 20  # quiet records that are no longer believed
     RESUMED = 21  # whether the record was begun before
+    POLLS = 22  # quiet records that are atomics, or loads at the device's scope or wider
     SIZE = 24
 
 
@@ -187,13 +188,13 @@ class Arrays(NamedTuple):
 
 _A_WORKGROUP, _A_POSITION, _A_EPOCH, _A_ALIVE, _A_WAITING, _A_BUFFER, _A_LANE, _A_PIECE, _A_SERIAL = range(9)
 _A_QUIET, _A_EDGES, _A_FENCES, _A_INVALIDATIONS, _A_FOUND, _A_DROPPED, _A_KNOWN, _A_SPLIT = range(9, 17)
-_A_LDS_SHIFT, _A_LDS_BYTES, _A_WAVES, _A_LIMIT, _A_RESUMED = range(17, 22)
+_A_LDS_SHIFT, _A_LDS_BYTES, _A_WAVES, _A_LIMIT, _A_RESUMED, _A_POLLS = range(17, 23)
 _W_STATUS, _W_BARRIER, _W_STEP, _W_BACK, _W_BACK_SCOPE, _W_PENDING, _W_LANES = range(7)
 _B_BASE, _B_END, _B_CELLS, _B_SHIFT, _B_POISON, _B_TOUCHED = range(6)
 _F_KIND, _F_INSTRUCTION, _F_OTHER, _F_ADDRESS, _F_BUFFER, _F_THREAD, _F_OTHER_THREAD = range(7)
 _F_LANES, _F_COUNT, _F_SERIAL, _F_DETAIL, _F_LAST, _F_LAST_LANES = range(7, 13)
 _T_ACTION, _T_IN_LDS, _T_WIDTH, _T_PIECES, _T_OFFSET_0, _T_OFFSET_1, _T_SCOPE, _T_EVENT = range(8)
-_T_ALIGNMENT, _T_NUMBER, _T_OWNERS, _T_FLAG, _T_POLL, _T_LDS_ACTION = range(8, len(Column))
+_T_ALIGNMENT, _T_NUMBER, _T_OWNERS, _T_FLAG, _T_LDS_ACTION = range(8, len(Column))
 _READ, _WRITE, _ATOMIC = int(Action.READ), int(Action.WRITE), int(Action.ATOMIC)
 _AGENT = int(Scope.AGENT)
 _BARRIER, _END, _WRITE_BACK, _INVALIDATE, _WAIT_VM = (
@@ -207,6 +208,8 @@ _DONE, _SPLIT, _ORDER, _MORE_EDGES, _TOO_MANY, _SPIN = range(6)
 _TIME_BITS = WORKGROUP - WAVE_BITS - STEP
 _NUMBER_MASK = (1 << INSTRUCTION_BITS) - 1
 _IN_LDS, _NOWHERE = -1, -2
+# Of a loop that waits at least one in so many accesses polls; a loop that only reads the same may be a benchmark.
+_MOST_BESIDE = 64
 
 
 @compiled
@@ -238,10 +241,12 @@ def scan(kinds, instructions, waves, workgroups, masks, words, first_address, fi
             at[_A_SERIAL] += 1
             if _is_quiet(a, instruction, wave, masks[record], words[record], first_address):
                 at[_A_QUIET] += 1
-                if at[_A_QUIET] > at[_A_LIMIT]:
-                    return record, _SPIN
+                if a.columns[instruction, _T_SCOPE] >= _AGENT:
+                    at[_A_POLLS] += 1
+                    if at[_A_QUIET] > at[_A_LIMIT] and at[_A_POLLS] * _MOST_BESIDE > at[_A_QUIET]:
+                        return record, _SPIN
             else:
-                at[_A_QUIET] = 0
+                at[_A_QUIET] = at[_A_POLLS] = 0
         stop = _take(a, kind == _LDS_SIDE, instruction, wave, masks[record], words[record], first_address)
         at[_A_RESUMED] = stop != _DONE
         if stop != _DONE:
@@ -291,7 +296,6 @@ def _take_event(a, instruction, wave, mask):  # type: ignore[no-untyped-def]
     at[_A_SERIAL] += 1
     event = a.columns[instruction, _T_EVENT]
     if event == _BARRIER:
-        at[_A_QUIET] = 0
         if mask != state[_W_LANES]:
             _report(a, _K_LANES, instruction, -1, 0, _NOWHERE, _thread(a, wave), 0, mask & state[_W_LANES], 0)
         state[_W_STATUS], state[_W_BARRIER] = 1, instruction
@@ -358,7 +362,7 @@ def _open(a):  # type: ignore[no-untyped-def]
 
 @compiled
 def _is_quiet(a, instruction, wave, mask, row, first_address):  # type: ignore[no-untyped-def]
-    """Whether the record is a load or polling atomic of the address that it had before."""
+    """Whether the record is an access to the address that it had before, and changes nothing."""
     if mask == 0:
         return False
     columns = a.columns[instruction]
@@ -366,7 +370,7 @@ def _is_quiet(a, instruction, wave, mask, row, first_address):  # type: ignore[n
     place = columns[_T_NUMBER]
     same = a.polled[wave, place] == address
     a.polled[wave, place] = address
-    return same and columns[_T_POLL] != 0
+    return same and row[5] == 0
 
 
 @compiled

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from enum import IntEnum
 
@@ -60,8 +59,7 @@ class Column(IntEnum):
     NUMBER = 9  # among the memory instructions
     OWNERS = 10  # buffers that the address may come from, a bit each; -1 for any
     IS_FLAG_WRITE = 11  # atomic, or a store with at least the device's scope
-    IS_POLL = 12  # may stand in a loop that waits: it changes nothing, or only what it expects
-    LDS_ACTION = 13  # of the record of its LDS side
+    LDS_ACTION = 12  # of the record of its LDS side
 
 
 _ACTIONS = {
@@ -74,7 +72,6 @@ _ACTIONS = {
     AccessKind.LDS_DIRECT: Action.READ,
     AccessKind.SCALAR_LOAD: Action.READ,
 }
-_POLLING_ATOMIC = re.compile(r"cmpswap|cmpst|_(swap|or|add|max|umax|smax)")
 _VM_RAW_MASK = 0xF | 0x3 << 14
 
 
@@ -114,7 +111,6 @@ def _fill(row: np.ndarray, instruction: Instruction, access: MemoryAccess) -> No
         row[Column.SCOPE] = Scope.SYSTEM if instruction.modifiers.get("sc1") else Scope.AGENT
     if not access.kind.is_lds:
         row[Column.IS_FLAG_WRITE] = is_atomic or (action is Action.WRITE and row[Column.SCOPE] >= Scope.AGENT)
-    row[Column.IS_POLL] = action is Action.READ or (is_atomic and bool(_POLLING_ATOMIC.search(instruction.opcode)))
     row[Column.LDS_ACTION] = Action.WRITE if access.kind is AccessKind.LDS_DIRECT else action
 
 

@@ -19,7 +19,7 @@ from wavecast.simulator.execute.ops.buffer_memory import buffer_access
 from wavecast.simulator.execute.ops.global_memory import global_addresses, recorded_places, skip_if_idle
 from wavecast.simulator.execute.ops.lds import lds_addresses, lds_places, record_lds
 from wavecast.simulator.execute.registry import raw
-from wavecast.simulator.execute.transfer import Places, write_rows
+from wavecast.simulator.execute.transfer import Places, is_checked, note_lanes, write_rows
 
 # New memory value from the old one and the lane's data (integers of the access width).
 Update = Callable[..., ir.Value]
@@ -142,6 +142,8 @@ def update_lanes(e: Emitter, places: Places, update: Update, sources: list[Sourc
     words = sources[0].words
     rows = [[e.row(source.position, source.first + word) for word in range(words)] for source in sources]
     olds = [e.allocate(I32, LANES) for _ in range(words if result is not None else 0)]
+    changed = e.allocate(I64, 1)
+    e.b.store(I64(0), changed)
     for old_row in olds:
         e.b.store(e.constant(ir.VectorType(I32, LANES), 0), old_row, align=64)
 
@@ -150,13 +152,18 @@ def update_lanes(e: Emitter, places: Places, update: Update, sources: list[Sourc
         pointer = places.pointer(lane)
         old = e.b.load(pointer, typ=I32 if words == 1 else I64, align=1)
         data = [_join(e, [e.b.load(e.at(row, place), typ=I32, align=4) for row in source]) for source in rows]
-        e.b.store(update(e, old, *data), pointer, align=1)
+        new = update(e, old, *data)
+        e.b.store(new, pointer, align=1)
+        bit = e.b.select(e.b.icmp_unsigned("!=", new, old), e.b.shl(I64(1), lane), I64(0))
+        e.b.store(e.b.or_(e.b.load(changed, typ=I64), bit), changed)
         for word, old_row in enumerate(olds):
             part = old if words == 1 else e.b.trunc(e.b.lshr(old, I64(32 * word)), I32)
             e.b.store(part, e.at(old_row, place), align=4)
 
     with e.for_each_lane(places.mask) as lane:
         step(lane)
+    with e.b.if_then(e.b.and_(is_checked(e), e.b.icmp_unsigned("!=", places.mask, I64(0))), likely=False):
+        note_lanes(e, e.b.load(changed, typ=I64), "changed")
     if result is not None:
         write_rows(e, result, [e.load_rows(old_row) for old_row in olds])
 

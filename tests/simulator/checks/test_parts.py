@@ -1,0 +1,143 @@
+"""What the checks are made of: provenance of addresses, order by fences, the pattern of memory nobody wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from wavecast.simulator.checks import Check, Finding, Severity, Site, mark_never_written
+from wavecast.simulator.checks.cells import STEP_BITS, WAVE_BITS
+from wavecast.simulator.checks.finding import ranges
+from wavecast.simulator.checks.ordering import order_of
+from wavecast.simulator.checks.scan import Lack
+from wavecast.simulator.checks.unwritten import never_written_words
+from wavecast.simulator.errors import LaunchError
+
+AGENT, SYSTEM = 2, 3
+
+
+def thread(workgroup: int, wave: int = 0) -> int:
+    return (workgroup + 1) << WAVE_BITS | wave
+
+
+def time(epoch: int, step: int) -> int:
+    return epoch << STEP_BITS | step
+
+
+def rows(*entries: tuple[int, ...]) -> np.ndarray:
+    return np.array(entries, dtype=np.int64).reshape(len(entries), 5)
+
+
+def released(writer: int, at: int, scope: int = AGENT) -> tuple[tuple[int, ...], ...]:
+    """A write-back at a time and the wait that completes it."""
+    return (writer, at, at, scope, 0), (writer, at + 1, at, scope, 1)
+
+
+def test_release_and_acquire_order_what_came_before_the_write_back() -> None:
+    edges = rows((thread(1), time(0, 0), thread(0), time(1, 2), 64))
+    order = order_of(thread(1), 0, 2, edges, rows(*released(thread(0), time(1, 0))), rows((thread(1), 0, 0, AGENT, 1)))
+    assert order.ordered == {thread(0): time(1, 0), thread(0, 1): time(1, 0) - 1}
+    assert order.observed == {thread(0): time(1, 2), thread(0, 1): time(1, 0) - 1}
+
+
+@pytest.mark.parametrize(
+    ("fences", "invalidations", "lack"),
+    [
+        ((), ((thread(1), 0, 0, AGENT, 1),), Lack.WRITE_BACK),
+        (released(thread(0), 0)[:1], ((thread(1), 0, 0, AGENT, 1),), Lack.WAIT),
+        (released(thread(0), 0), (), Lack.INVALIDATE),
+        (released(thread(0), 0, SYSTEM), ((thread(1), 0, 0, AGENT, 1),), Lack.SCOPE),
+        (released(thread(0), 0, 1), ((thread(1), 0, 0, 1, 1),), Lack.SCOPE),
+    ],
+)
+def test_without_one_of_the_fences_nothing_is_ordered(fences: Any, invalidations: Any, lack: Lack) -> None:
+    edges = rows((thread(1), 0, thread(0), 5, 64))
+    order = order_of(thread(1), 0, 1, edges, rows(*fences), rows(*invalidations))
+    assert (order.ordered, order.observed, order.lacking) == ({}, {thread(0): 5}, {thread(0): lack})
+
+
+def test_order_goes_through_a_third_workgroup_but_not_around_its_fences() -> None:
+    edges = rows((thread(1), 0, thread(0), 2, 64), (thread(2), 0, thread(1), 4, 68))
+    fences = rows(*released(thread(0), 0), *released(thread(1), 2))
+    both = rows((thread(1), 0, 0, AGENT, 1), (thread(2), 0, 0, AGENT, 1))
+    assert order_of(thread(2), 0, 1, edges, fences, both).ordered[thread(0)] == 0
+    missing = order_of(thread(2), 0, 1, edges, fences, both[1:])
+    assert thread(0) not in missing.ordered
+    assert missing.observed[thread(0)] == 2
+
+
+def test_an_atomic_hands_on_what_it_saw_itself() -> None:
+    """Relaxed additions to one counter: the last one sees all, by the release sequence."""
+    edges = rows((thread(1), 2, thread(0), 2, 64), (thread(2), 2, thread(1), 2, 64))
+    fences = rows(*released(thread(0), 0), *released(thread(1), 0))
+    order = order_of(thread(2), 0, 1, edges, fences, rows((thread(2), 3, 3, AGENT, 1)))
+    assert order.ordered == {thread(0): 0, thread(1): 0}
+
+
+def test_barriers_hand_on_what_another_wave_acquired() -> None:
+    edges = rows((thread(1, 1), time(0, 0), thread(0), 2, 64))
+    fences, invalidations = rows(*released(thread(0), 0)), rows((thread(1, 1), 0, 0, AGENT, 1))
+    assert order_of(thread(1, 0), 0, 2, edges, fences, invalidations).ordered == {}
+    assert order_of(thread(1, 0), 1, 2, edges, fences, invalidations).ordered[thread(0)] == 0
+
+
+@pytest.mark.parametrize("skip", [0, 4, 5, 7])
+def test_what_was_written_is_told_from_what_was_not(skip: int) -> None:
+    memory = np.zeros(200, dtype=np.uint8)
+    mark_never_written(memory[skip : skip + 80])
+    first = -(-skip // 4)
+    words = never_written_words(memory.ctypes.data, 200)
+    assert np.flatnonzero(words).tolist() == list(range(first, (skip + 80) // 4))
+    memory[4 * first + 5] ^= 1
+    assert not never_written_words(memory.ctypes.data, 200)[first + 1]
+    # From an odd address on, the words are others and the answer is the same.
+    assert never_written_words(memory.ctypes.data + 4 * first + 9, 40).all()
+
+
+def test_memory_with_gaps_cannot_be_marked() -> None:
+    with pytest.raises(LaunchError, match="gaps"):
+        mark_never_written(np.zeros((8, 8), dtype=np.float32)[:, :4])
+
+
+def test_a_finding_reads_as_a_sentence_with_all_it_knows() -> None:
+    site = Site(None, "ds_read_b32 v0, v1", (1, 2, 0), 3)
+    finding = Finding(
+        *(Check.RACE, Severity.ERROR, "kernel", site, "read after write,", "a barrier"),
+        lanes=(0, 1, 2, 5),
+        address=16,
+        buffer="LDS",
+        offset=16,
+        count=9,
+    )
+    assert str(finding).splitlines() == [
+        "error: race: read after write, at LDS byte 16 (9 lanes in all)",
+        "  in kernel kernel, no source line, 'ds_read_b32 v0, v1', workgroup (1, 2, 0), wave 3, lanes 0-2, 5",
+        "  hint: a barrier",
+    ]
+    assert ranges(()) == ""
+
+
+@pytest.mark.compile
+@pytest.mark.execute
+def test_index_that_overflows_32_bits_lands_in_another_buffer(planted: Callable[..., Any]) -> None:
+    """Buffers lie 4 GiB apart or less, so that an offset without its sign may reach one."""
+    source, target = np.zeros(64, dtype=np.int32), np.zeros(1 << 20, dtype=np.int32)
+    # 2 MiB of guard behind the first buffer: the second begins 4 MiB, so 2^20 words, behind it.
+    run = planted("overflowed_index", source, target, 1024, 1024)
+    [finding] = [finding for finding in run.findings if finding.check is Check.OTHER_BUFFER]
+    assert (finding.buffer, finding.offset, finding.lanes) == ("argument 1", 0, tuple(range(64)))
+
+
+@pytest.mark.compile
+@pytest.mark.execute
+def test_pointers_that_come_from_memory_may_point_anywhere(planted: Callable[..., Any]) -> None:
+    first, second = (np.zeros(64, dtype=np.float32) for _ in range(2))
+    table = np.zeros(2, dtype=np.int64)
+    # Where they will be mapped: buffers follow one another at 4 MiB, in the order of the arguments.
+    table[:] = (1 << 40) + (1 << 22), (1 << 40) + (2 << 22)
+    run = planted("right_loaded_pointer", table, 2, keep=(first, second))
+    assert [str(finding) for finding in run.findings] == []
+    assert set(second) == {1.0}
