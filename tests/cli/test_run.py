@@ -137,7 +137,7 @@ def test_misuse_is_said_before_anything_runs(words: list[str], said: str) -> Non
     assert said in done.stderr
 
 
-def test_check_finds_a_race_and_what_torch_left_unwritten_and_fails(tmp_path: Path) -> None:
+def test_check_finds_what_torch_left_unwritten_and_fails(tmp_path: Path) -> None:
     script = """
     x = torch.empty(1000, device="cuda")
     x[:900] = 1

@@ -22,7 +22,7 @@ def _marking(allocate: Callable[..., Any]) -> Callable[..., Any]:
     def allocate_marked(*args: Any, **kwargs: Any) -> Any:
         tensor = allocate(*args, **kwargs)
         # Tensors without memory of their own, as a compiler's or of the meta device, have nothing to mark.
-        if type(tensor) is torch.Tensor and tensor.layout is torch.strided and tensor.data_ptr():
+        if type(tensor) is torch.Tensor and tensor.layout is torch.strided and not tensor.is_meta:
             mark_never_written(tensor)
         return tensor
 

@@ -35,7 +35,9 @@ def mark_never_written(tensor: Any) -> None:
         # Dense in some order: as many elements as there are places up to the last one.
         spans = sum((size - 1) * step for size, step in zip(tensor.shape, tensor.stride(), strict=True))
         contiguous = tensor.numel() == 0 or spans + 1 == tensor.numel()
-        pointer, nbytes = int(tensor.data_ptr()), int(tensor.numel() * tensor.element_size())
+        nbytes = int(tensor.numel() * tensor.element_size())
+        # Not the tensor's own pointer, which may be the device's for a program that believes in one.
+        pointer = int(tensor.untyped_storage().data_ptr()) + int(tensor.storage_offset() * tensor.element_size())
     if not contiguous:
         raise LaunchError("a tensor with gaps cannot be marked as never written", hint="mark what it is a view of")
     if nbytes:
