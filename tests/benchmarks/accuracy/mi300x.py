@@ -116,7 +116,7 @@ def _jacobi(n: int, parameters: Parameters, _: Path) -> Steps:
     """Each step swaps the two grids; the steps are alike."""
     arguments = (words("in", n * n), words("out", n * n), n)
     launch = Launch(_own("stencils.hip", "jacobi"), _tiles(n - 2), _TILE, arguments)
-    return (Launches(launch, int(parameters["tsteps"])),)
+    return (Launches(launch, int(parameters["tsteps"]), reads_fresh=True),)
 
 
 def _fdtd(n: int, parameters: Parameters, _: Path) -> Steps:
@@ -124,7 +124,7 @@ def _fdtd(n: int, parameters: Parameters, _: Path) -> Steps:
     times = int(parameters["tmax"])
 
     def launch(kernel: str, *arrays: Array) -> Launches:
-        return Launches(Launch(_own("stencils.hip", kernel), _tiles(n), _TILE, (*arrays, n, n)), times)
+        return Launches(Launch(_own("stencils.hip", kernel), _tiles(n), _TILE, (*arrays, n, n)), times, True)
 
     return launch("fdtd_ex", ex, hz), launch("fdtd_ey", ey, hz), launch("fdtd_hz", ex, ey, hz)
 
@@ -133,7 +133,7 @@ def _srad(n: int, parameters: Parameters, _: Path) -> Steps:
     image, *others = (words(name, n * n) for name in ("image", "north", "south", "west", "east", "coefficient"))
     times = int(parameters["num_iterations"])
     return tuple(
-        Launches(Launch(_own("stencils.hip", kernel), _tiles(n), _TILE, (image, *others, n, n, 0.5)), times)
+        Launches(Launch(_own("stencils.hip", kernel), _tiles(n), _TILE, (image, *others, n, n, 0.5)), times, True)
         for kernel in ("srad_gradients", "srad_update")
     )
 
@@ -155,7 +155,7 @@ def _path(columns: int, parameters: Parameters, _: Path) -> Steps:
     rows = int(parameters["rows"])
     arrays = (words("costs", rows * columns), words("above", columns), words("out", columns))
     launch = Launch(_own("steps.hip", "path_row"), groups(columns, 256), (256, 1, 1), (*arrays, columns, rows // 2))
-    return (Launches(launch, rows - 1),)
+    return (Launches(launch, rows - 1, reads_fresh=True),)
 
 
 # Pivots of the elimination that stand for all: the middles of so many equal parts.
@@ -173,7 +173,7 @@ def _gaussian(n: int, _: Parameters, __: Path) -> Steps:
             _own("steps.hip", "elimination_factors"), groups(n, 256), (256, 1, 1), (factors, matrix, n, t)
         )
         rows_launch = Launch(_own("steps.hip", "elimination_rows"), _tiles(n), _TILE, (factors, matrix, side, n, t))
-        steps += [Launches(factors_launch, last - first), Launches(rows_launch, last - first)]
+        steps += [Launches(entry, last - first, reads_fresh=True) for entry in (factors_launch, rows_launch)]
     return tuple(steps)
 
 

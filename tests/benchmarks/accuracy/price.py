@@ -7,7 +7,7 @@ import hashlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from observe import Store
@@ -17,8 +17,11 @@ from scores import Point
 import wavecast.simulator
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.timing import Bound, Position, predict_time
+from wavecast.simulator.traffic import Traffic
 
 Keys = Mapping[tuple[Launch, str], str]
+Place = tuple[Position, bool]
+"""Position in the stream, and whether the launch reads what others wrote just before."""
 # Launches that a process prices before it says so.
 _CHUNK = 8
 
@@ -105,7 +108,7 @@ class Pricer:
 
     def __init__(self, keys: Keys, store: Store) -> None:
         self._keys, self._store = keys, store
-        self._prices: dict[Variant, dict[tuple[str, Position], Price]] = {}
+        self._prices: dict[Variant, dict[tuple[str, Place], Price]] = {}
 
     def price(
         self,
@@ -123,10 +126,10 @@ class Pricer:
             jobs: Processes.
             progress: Called with how many launches are priced, of how many.
         """
-        wanted: dict[Variant, dict[tuple[str, Position], None]] = {}
+        wanted: dict[Variant, dict[tuple[str, Place], None]] = {}
         for program in programs:
-            for launch, position, _ in _counted(program):
-                key = (self._keys[launch, program.dataset], position)
+            for launch, place, _ in _counted(program):
+                key = (self._keys[launch, program.dataset], place)
                 wanted.setdefault(variants(program.dataset), {})[key] = None
         missing = []
         for variant, keys in wanted.items():
@@ -134,8 +137,8 @@ class Pricer:
             missing += [(variant, *key) for key in keys if key not in known]
         for done, (task, price) in enumerate(_price_all(self._store.folder, missing, jobs)):
             progress(done, len(missing))
-            variant, key, position = task
-            self._prices[variant][key, position] = price
+            variant, key, place = task
+            self._prices[variant][key, place] = price
         for variant in {task[0] for task in missing}:
             self._file(variant).write_bytes(pickle.dumps(self._prices[variant]))
         return [self._program(program, variants(program.dataset)) for program in programs]
@@ -150,8 +153,8 @@ class Pricer:
         terms: dict[Bound, float] = {}
         moved: dict[str, tuple[float, float]] = {}
         longest: tuple[float, Price] | None = None
-        for launch, position, count in _counted(program):
-            price = self._prices[variant][self._keys[launch, program.dataset], position]
+        for launch, place, count in _counted(program):
+            price = self._prices[variant][self._keys[launch, program.dataset], place]
             total += count * price.us
             low += count * price.low_us
             high += count * price.high_us
@@ -169,7 +172,7 @@ class Pricer:
         return Priced(program, point, host_us, terms, longest[1].bound, longest[1].cause, ends)
 
 
-def _counted(program: Program) -> Iterator[tuple[Launch, Position, int]]:
+def _counted(program: Program) -> Iterator[tuple[Launch, Place, int]]:
     """Launches with their place and number.
 
     The first launch meets an idle queue, the others follow; if each is timed alone, all meet one.
@@ -179,12 +182,12 @@ def _counted(program: Program) -> Iterator[tuple[Launch, Position, int]]:
         first = step.times if program.each_alone else int(is_first)
         is_first = False
         if first:
-            yield step.launch, Position.FIRST, first
+            yield step.launch, (Position.FIRST, step.reads_fresh), first
         if step.times > first:
-            yield step.launch, Position.BACK_TO_BACK, step.times - first
+            yield step.launch, (Position.BACK_TO_BACK, step.reads_fresh), step.times - first
 
 
-Task = tuple[Variant, str, Position]
+Task = tuple[Variant, str, Place]
 
 
 def _price_all(folder: Path, tasks: Sequence[Task], jobs: int) -> Iterable[tuple[Task, Price]]:
@@ -198,17 +201,22 @@ def _price_all(folder: Path, tasks: Sequence[Task], jobs: int) -> Iterable[tuple
 
 def _price(folder: Path, task: Task) -> Price:
     """Every program ran once before, untimed, so that an equal launch came before each."""
-    variant, key, position = task
+    variant, key, (position, reads_fresh) = task
     observation = Store(folder).load(key)
-    kernel = observation.execution.kernel
-    found = predict_time(
-        kernel, observation.execution, observation.traffic, variant.build(), position=position, warm=True
-    )
+    kernel, execution = observation.execution.kernel, observation.execution
+    traffic = _all_rewritten(observation.traffic) if reads_fresh else observation.traffic
+    found = predict_time(kernel, execution, traffic, variant.build(), position=position, warm=True)
     ends = {entry.constant: (entry.low_us, entry.high_us) for entry in found.sensitivity}
     return Price(found.predicted_us, found.low_us, found.high_us, dict(found.terms), found.bound, found.cause, ends)
 
 
-def _read(path: Path) -> dict[tuple[str, Position], Price]:
+def _all_rewritten(traffic: Traffic) -> Traffic:
+    """The same, as if the launch itself wrote all that it reads: no L2 keeps such lines for the next launch."""
+    plain = traffic.with_plain_map
+    return replace(traffic, rewritten_share=1.0, with_plain_map=_all_rewritten(plain) if plain else None)
+
+
+def _read(path: Path) -> dict[tuple[str, Place], Price]:
     return pickle.loads(path.read_bytes()) if path.is_file() else {}
 
 

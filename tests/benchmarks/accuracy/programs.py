@@ -82,10 +82,18 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """A launch that the timed region makes a number of times, or that stands for so many much like it."""
+    """A launch that the timed region makes a number of times, or that stands for so many much like it.
+
+    Attributes:
+        launch: The launch.
+        times: How often.
+        reads_fresh: Whether other launches wrote what it reads just before. Then it finds it in the memory-side cache
+            and in no L2, where an equal launch would have left it.
+    """
 
     launch: Launch
     times: int = 1
+    reads_fresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

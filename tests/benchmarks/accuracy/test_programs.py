@@ -17,6 +17,7 @@ from price import Pricer, Variant
 from programs import Array, HostCopy, Launch, Launches, Program, Source
 
 from wavecast.simulator.devices import load_device
+from wavecast.simulator.timing import Bound
 
 DEVICE = load_device("mi300a")
 
@@ -208,3 +209,17 @@ def test_a_launch_that_differs_in_an_argument_is_another_one() -> None:
     array = Array("destination", 4096)
     first, other = (Launch(source, (4, 1, 1), (256, 1, 1), (array, value, 1024)) for value in (0, 1))
     assert first.description != other.description and first.arrays == (array,)
+
+
+@pytest.mark.execute
+def test_a_launch_finds_what_others_just_wrote_in_no_l2(tmp_path: Path) -> None:
+    (step,) = copy_program(4 << 20).launches
+    programs = [
+        Program("mi300a", "copy", str(fresh), 4.0, (Launches(step.launch, 1, reads_fresh=fresh),))
+        for fresh in (False, True)
+    ]
+    store = Store(tmp_path)
+    pricer = Pricer(observe([(step.launch, "mi300a")], store), store)
+    kept, fresh = pricer.price(programs, Variant)
+    assert kept.point.predicted_us < fresh.point.predicted_us
+    assert kept.terms[Bound.MALL] < fresh.terms[Bound.MALL]
