@@ -30,7 +30,7 @@ from wavecast.simulator.checks.cells import (
     WORKGROUP,
 )
 from wavecast.simulator.checks.tables import Action, Column, Event, Scope
-from wavecast.simulator.compiled import compiled
+from wavecast.simulator.compiled import compiled, compiled_inline
 from wavecast.simulator.execute.trace import RecordKind
 
 
@@ -273,12 +273,12 @@ def _enter(a, workgroup):  # type: ignore[no-untyped-def]
     a.polled[:, :] = -1
 
 
-@compiled
+@compiled_inline
 def _thread(a, wave):  # type: ignore[no-untyped-def]
     return (a.at[_A_POSITION] + 1) << WAVE_BITS | wave
 
 
-@compiled
+@compiled_inline
 def _now(a, wave):  # type: ignore[no-untyped-def]
     return a.at[_A_EPOCH] << STEP_BITS | a.waves[wave, _W_STEP]
 
@@ -456,7 +456,7 @@ def _report_collision(a, instruction, address, in_lds, wave, bit):  # type: igno
     _report(a, _K_COLLISION, instruction, -1, address, buffer, _thread(a, wave), 0, bit, 0)
 
 
-@compiled
+@compiled_inline
 def _find(a, address):  # type: ignore[no-untyped-def]
     """Number of the buffer that has the address, or -2."""
     buffers = a.buffers
@@ -476,9 +476,10 @@ def _find(a, address):  # type: ignore[no-untyped-def]
     return _NOWHERE
 
 
-@compiled
+@compiled_inline
 def _in_lds(a, action, me, instruction, address, width, wave, bit, is_new):  # type: ignore[no-untyped-def]
-    at = a.at
+    # Taken out of the tuple once: each time counts a reference.
+    at, lds = a.at, a.lds
     if address + width > at[_A_LDS_BYTES]:
         _report(a, _K_LDS_BOUNDS, instruction, -1, address, _IN_LDS, _thread(a, wave), 0, bit, 0)
         return _DONE
@@ -490,7 +491,7 @@ def _in_lds(a, action, me, instruction, address, width, wave, bit, is_new):  # t
         _report(a, _K_MISALIGNED, instruction, -1, address, _IN_LDS, _thread(a, wave), 0, bit, 0)
     mine = me >> WORKGROUP
     for piece in range(address >> shift, (address + width) >> shift):
-        writer = a.lds[piece, 0]
+        writer = lds[piece, 0]
         if writer >> WORKGROUP != mine:
             writer = 0
             if action != _WRITE:
@@ -500,7 +501,7 @@ def _in_lds(a, action, me, instruction, address, width, wave, bit, is_new):  # t
         if action == _READ:
             if writer >> WAVE != me >> WAVE and writer >> EPOCH & MOST_EPOCHS == me >> EPOCH & MOST_EPOCHS:
                 _race(a, instruction, writer, piece << shift, _IN_LDS, wave, bit)
-            _note_reader(a.lds, piece, me)
+            _note_reader(lds, piece, me)
             continue
         if writer != 0 and not is_new:
             continue
@@ -508,12 +509,12 @@ def _in_lds(a, action, me, instruction, address, width, wave, bit, is_new):  # t
         same_epoch = writer >> EPOCH & MOST_EPOCHS == me >> EPOCH & MOST_EPOCHS
         if writer != 0 and writer >> WAVE != me >> WAVE and same_epoch and both_atomic == 0:
             _race(a, instruction, writer, piece << shift, _IN_LDS, wave, bit)
-        reader = a.lds[piece, 1]
+        reader = lds[piece, 1]
         is_now = reader >> WORKGROUP == mine and reader >> EPOCH & MOST_EPOCHS == me >> EPOCH & MOST_EPOCHS
         if is_now and (reader >> WAVE != me >> WAVE or reader & OTHER_WAVES != 0):
             _race(a, instruction, reader, piece << shift, _IN_LDS, wave, bit)
-        a.lds[piece, 0] = me
-        a.lds[piece, 1] = 0
+        lds[piece, 0] = me
+        lds[piece, 1] = 0
     return _DONE
 
 
@@ -523,7 +524,7 @@ def _race(a, instruction, cell, address, buffer, wave, bit):  # type: ignore[no-
     _report(a, _K_RACE, instruction, number, address, buffer, _thread(a, wave), cell >> WAVE, bit, 0)
 
 
-@compiled
+@compiled_inline
 def _note_reader(cells, piece, me):  # type: ignore[no-untyped-def]
     reader = cells[piece, 1]
     if reader >> STEP == me >> STEP:
@@ -541,9 +542,9 @@ def _note_reader(cells, piece, me):  # type: ignore[no-untyped-def]
     cells[piece, 1] = me | flags
 
 
-@compiled
+@compiled_inline
 def _in_memory(a, action, me, instruction, address, width, wave, bit, is_new):  # type: ignore[no-untyped-def]
-    at = a.at
+    at, cells, poison = a.at, a.cells, a.poison
     number = _find(a, address)
     if number < 0:
         return _DONE
@@ -562,17 +563,17 @@ def _in_memory(a, action, me, instruction, address, width, wave, bit, is_new):  
     if buffer[_B_POISON] >= 0:
         for word in range(start >> 2, (start + width + 3) >> 2):
             place = buffer[_B_POISON] + word
-            if a.poison[place] != 0:
+            if poison[place] != 0:
                 if action != _WRITE:
                     _report(
                         a, _K_NEVER, instruction, -1, buffer[_B_BASE] + (word << 2), number, _thread(a, wave), 0, bit, 0
                     )
                 if action != _READ:
-                    a.poison[place] = 0
+                    poison[place] = 0
     first = buffer[_B_CELLS] + (start >> shift)
     for offset in range(width >> shift):
         piece = first + offset
-        writer = a.cells[piece, 0]
+        writer = cells[piece, 0]
         if action != _READ and writer != 0 and not is_new:
             continue
         if writer != 0 and writer >> WAVE != me >> WAVE:
@@ -580,15 +581,15 @@ def _in_memory(a, action, me, instruction, address, width, wave, bit, is_new):  
             if stop != _DONE:
                 return stop
         if action == _READ:
-            _note_reader(a.cells, piece, me)
+            _note_reader(cells, piece, me)
             continue
-        reader = a.cells[piece, 1]
+        reader = cells[piece, 1]
         if reader != 0:
             stop = _overtake(a, instruction, me, reader, address + (offset << shift), number, wave, bit)
             if stop != _DONE:
                 return stop
-        a.cells[piece, 0] = me
-        a.cells[piece, 1] = 0
+        cells[piece, 0] = me
+        cells[piece, 1] = 0
     return _DONE
 
 
