@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from wavecast.simulator.execute.engine import Engine
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.program.assembly import parse_assembly
 
-from .functions import Function, generate
+from .functions import Function
 from .kinds import some_values
 from .toolchain import assembly, shared_object
 
@@ -35,12 +37,13 @@ class Batch:
     on_cpu: ctypes.CDLL
 
 
-def build(seeds: range, directory: Path) -> Batch:
-    """Generate the functions of seeds and compile them for this CPU."""
-    functions = tuple(generate(seed) for seed in seeds)
-    source = directory / f"functions{seeds.start}.c"
-    source.write_text("\n".join(function.source for function in functions))
-    return Batch(functions, source, shared_object(source))
+def build(functions: Iterable[Function], directory: Path) -> Batch:
+    """Compile functions for this CPU; the directory is for them alone."""
+    directory.mkdir(parents=True, exist_ok=True)
+    batch = tuple(functions)
+    source = directory / "functions.c"
+    source.write_text("\n".join(function.source for function in batch))
+    return Batch(batch, source, shared_object(source))
 
 
 def arguments_of(function: Function) -> tuple[list[np.ndarray], list[np.ndarray]]:
@@ -62,8 +65,8 @@ def on_cpu(batch: Batch, function: Function) -> list[np.ndarray]:
     return arrays
 
 
-def on_engine(engine: Engine, function: Function, text: str) -> tuple[list[np.ndarray], set[str]]:
-    """The arrays after the engine ran the kernel of the function, and the opcodes that were executed."""
+def on_engine(engine: Engine, function: Function, text: str) -> tuple[list[np.ndarray], Counter[str]]:
+    """The arrays after the engine ran the kernel of the function, and how often a wave executed each opcode."""
     arrays, scalars = arguments_of(function)
     kernel = parse_assembly(text, name=function.name)
     memory = AddressSpace()
@@ -77,7 +80,10 @@ def on_engine(engine: Engine, function: Function, text: str) -> tuple[list[np.nd
         memory=memory,
         budget=_BUDGET,
     )
-    executed = {i.opcode for i, count in zip(kernel.instructions, execution.executed, strict=True) if count}
+    executed: Counter[str] = Counter()
+    for instruction, count in zip(kernel.instructions, execution.executed, strict=True):
+        if count:
+            executed[instruction.opcode] += int(count)
     return arrays, executed
 
 

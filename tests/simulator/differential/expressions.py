@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .kinds import FLOATS, INTEGERS, KINDS, PAIRS, SCALARS, Kind, some_constant, some_kind
+from .choices import Choices
+from .families import MIXED, Family
+from .kinds import BFLOAT, FLOATS, INTEGERS, KINDS, PAIRS, Kind, some_constant
 
 _U32 = KINDS["u32"]
 _UNARY = ("ones", "leading", "trailing", "mirror", "swap")
 _BINARY = ("high", "carry", "borrow", "least", "most", "add_sat", "sub_sat")
 _TERNARY = ("insert", "distance", "short_product", "middle")
+# Tag, weight and writer of a form.
+Tagged = tuple[str, int, Callable[[], str]]
 _COMPARISONS = ("<", "<=", ">", ">=", "==", "!=")
 
 
@@ -38,19 +41,29 @@ class Expressions:
     Attributes:
         rng: Decides everything.
         scope: What may be used.
+        family: What it may be made of.
     """
 
-    rng: random.Random
+    rng: Choices
     scope: Scope
+    family: Family = MIXED
 
     def of(self, kind: Kind, depth: int) -> str:
         """An expression of a type, at most ``depth`` operations deep."""
+        with self.rng.span() as short:
+            if short:
+                return f"(({kind.name}){{1, 1}})" if kind.element else f"(({kind.name})1)"
+            return self._of(kind, depth)
+
+    def _of(self, kind: Kind, depth: int) -> str:
         if depth <= 0:
             return self._leaf(kind)
         if kind.element:
             return self._pair(kind, depth)
-        if self.rng.random() < 0.12:
+        if self.rng.random() > 1 - self.family.select:
             return f"({self.condition(depth - 1)} ? {self.of(kind, depth - 1)} : {self.of(kind, depth - 1)})"
+        if kind.name == "bf16":
+            return self._bfloat(kind, depth)
         return self._float(kind, depth) if kind.is_float else self._integer(kind, depth)
 
     def condition(self, depth: int) -> str:
@@ -61,8 +74,8 @@ class Expressions:
                 f"({self.condition(depth - 1)} {self.rng.choice(['&&', '||', '^', '=='])} {self.condition(depth - 1)})"
             )
         if choice < 0.25:
-            return f"__builtin_isfpclass({self.of(some_kind(self.rng, FLOATS), depth - 1)}, {self._classes()})"
-        kind = some_kind(self.rng)
+            return f"__builtin_isfpclass({self.of(self.family.kind(self.rng, FLOATS), depth - 1)}, {self._classes()})"
+        kind = self.family.kind(self.rng)
         return f"({self.of(kind, depth - 1)} {self.rng.choice(_COMPARISONS)} {self.of(kind, depth - 1)})"
 
     def _classes(self) -> int:
@@ -95,6 +108,10 @@ class Expressions:
     def _converted(self, kind: Kind, known: Kind, text: str) -> str:
         if known.element:
             return self._converted(kind, KINDS[known.element], f"{text}.{self.rng.choice('xy')}")
+        if kind.name == "bf16":
+            return f"to_bf16((f32){text})"
+        if known.name == "bf16" and kind.is_float:
+            return self._converted(kind, KINDS["f32"], f"(f32){text}")
         if known.is_float and not kind.is_float:
             return f"from_{known.name}_{kind.name}({text})"
         if known.name == "f32" and kind.name == "f16":
@@ -110,30 +127,43 @@ class Expressions:
         def call(helper: str, count: int, *more: str) -> str:
             return f"{helper}_{name}({', '.join([*(sub() for _ in range(count)), *more])})"
 
-        forms: list[tuple[int, Callable[[], str]]] = [
-            (10, lambda: f"(({name})({sub()} {self.rng.choice('+-*')} {sub()}))"),
-            (5, lambda: f"(({name})({sub()} {self.rng.choice('&|^')} {sub()}))"),
-            (2, lambda: f"(({name})({self.rng.choice('~-')}{sub()}))"),
-            (5, lambda: call(self.rng.choice(["shl", "shr", "rotate"]), 1, self._count(depth - 1))),
-            (1, lambda: call("field", 1, self._count(0), self._count(0))),
-            (2, lambda: f"(({name})({sub()} {self.rng.choice('/%')} divisor_{name}({sub()})))"),
-            (2, lambda: f"(({name})({sub()} {self.rng.choice('/%')} divisor_{name}({some_constant(self.rng, kind)})))"),
-            (3, lambda: call(self.rng.choice(_UNARY), 1)),
-            (5, lambda: call(self.rng.choice(_BINARY), 2)),
-            (3, lambda: call(self.rng.choice(_TERNARY), 3)),
-            (1, lambda: f"(({name}){self.condition(depth - 1)})"),
-            (4, lambda: f"(({name}){sub(some_kind(self.rng, INTEGERS))})"),
-            (3, lambda: self._from_float(kind, depth)),
+        def divisor() -> str:
+            return sub() if self.rng.random() < 0.5 else some_constant(self.rng, kind)
+
+        forms: list[Tagged] = [
+            ("arithmetic", 10, lambda: f"(({name})({sub()} {self.rng.choice('+-*')} {sub()}))"),
+            ("logic", 5, lambda: f"(({name})({sub()} {self.rng.choice('&|^')} {sub()}))"),
+            ("logic", 2, lambda: f"(({name})({self.rng.choice('~-')}{sub()}))"),
+            ("shift", 5, lambda: call(self.rng.choice(["shl", "shr", "rotate"]), 1, self._count(depth - 1))),
+            ("field", 1, lambda: call("field", 1, self._count(0), self._count(0))),
+            (
+                "divide",
+                2,
+                lambda: f"(({name})({sub()} {self.rng.choice('/%')} divisor_{name}({some_constant(self.rng, kind)})))",
+            ),
+            ("bits", 3, lambda: call(self.rng.choice(_UNARY), 1)),
+            ("wide", 5, lambda: call(self.rng.choice(_BINARY), 2)),
+            ("combined", 3, lambda: call(self.rng.choice(_TERNARY), 3)),
+            ("truth", 1, lambda: f"(({name}){self.condition(depth - 1)})"),
+            ("convert", 4, lambda: f"(({name}){sub(self.family.kind(self.rng, INTEGERS))})"),
+            ("from_float", 3, lambda: self._from_float(kind, depth)),
         ]
         if kind.is_signed:
-            forms.append((1, lambda: call("size", 1)))
-        return self.rng.choices([form for _, form in forms], [weight for weight, _ in forms])[0]()
+            forms.append(("extreme", 1, lambda: call("size", 1)))
+        return self._one_of(kind, forms)
+
+    def _one_of(self, kind: Kind, forms: list[Tagged]) -> str:
+        """One of the forms that the family has; a leaf if it has none of them."""
+        own = [(weight, form) for tag, weight, form in forms if not self.family.forms or tag in self.family.forms]
+        if not own:
+            return self._leaf(kind)
+        return self.rng.choices([form for _, form in own], [weight for weight, _ in own])[0]()
 
     def _count(self, depth: int) -> str:
         return self.of(_U32, depth) if self.rng.random() < 0.6 else str(self.rng.randrange(64))
 
     def _from_float(self, kind: Kind, depth: int) -> str:
-        real = some_kind(self.rng, FLOATS)
+        real = self._real()
         value = self.of(real, depth - 1)
         choice = self.rng.randrange(4)
         if choice == 0:
@@ -155,23 +185,45 @@ class Expressions:
             return f"{helper}_{name}({', '.join(sub() for _ in range(count))})"
 
         unary = ["root", "near", "down", "up", "whole", "size", "unit"] + ["fraction"] * (kind.bits > 16)
-        forms: list[tuple[int, Callable[[], str]]] = [
-            (4, lambda: f"({sub()} * {sub()})"),
-            (8, lambda: call(self.rng.choice(["plus", "minus"]), 2)),
-            (2, lambda: f"({sub()} / {sub()})"),
-            (2, lambda: f"(-{sub()})"),
-            (4, lambda: call("fused", 3)),
-            (5, lambda: call(self.rng.choice(unary), 1)),
-            (4, lambda: call(self.rng.choice(["least", "most", "sign"]), 2)),
-            (1, lambda: call("median", 3)),
-            (3, lambda: f"(({name}){sub(some_kind(self.rng, INTEGERS))})"),
-            (3, lambda: self._from_real(kind, some_kind(self.rng, FLOATS), depth)),
-            (1, lambda: f"float_{name}({sub(KINDS[f'u{kind.bits}'])})"),
-            (1, lambda: self._half_of_pair(kind, depth)),
+        forms: list[Tagged] = [
+            ("multiply", 4, lambda: f"({sub()} * {sub()})"),
+            ("add", 8, lambda: call(self.rng.choice(["plus", "minus"]), 2)),
+            ("divide", 2, lambda: f"({sub()} / {sub()})"),
+            ("negate", 2, lambda: f"(-{sub()})"),
+            ("fused", 4, lambda: call("fused", 3)),
+            ("round", 5, lambda: call(self.rng.choice(unary), 1)),
+            ("extreme", 4, lambda: call(self.rng.choice(["least", "most", "sign"]), 2)),
+            ("root", 1, lambda: call("root", 1)),
+            ("median", 1, lambda: call("median", 3)),
+            ("integer", 3, lambda: f"(({name}){sub(self.family.kind(self.rng, INTEGERS))})"),
+            ("real", 3, lambda: self._from_real(kind, self._real(), depth)),
+            ("reinterpret", 1, lambda: f"float_{name}({sub(KINDS[f'u{kind.bits}'])})"),
+            ("from_pair", 1, lambda: self._half_of_pair(kind, depth)),
         ]
         if kind.bits > 16:
-            forms.append((1, lambda: f"scale_{name}({sub()}, {sub(KINDS['i32'])})"))
-        return self.rng.choices([form for _, form in forms], [weight for weight, _ in forms])[0]()
+            forms.append(("scale", 1, lambda: f"scale_{name}({sub()}, {sub(KINDS['i32'])})"))
+        return self._one_of(kind, forms)
+
+    def _bfloat(self, kind: Kind, depth: int) -> str:
+        def call(helper: str, count: int) -> str:
+            return f"{helper}_bf16({', '.join(self.of(kind, depth - 1) for _ in range(count))})"
+
+        forms: list[Tagged] = [
+            ("multiply", 4, lambda: call("times", 2)),
+            ("add", 8, lambda: call(self.rng.choice(["plus", "minus"]), 2)),
+            ("negate", 2, lambda: f"(-{self.of(kind, depth - 1)})"),
+            ("round", 1, lambda: call("size", 1)),
+            ("fused", 4, lambda: call("fused", 3)),
+            ("round", 3, lambda: call(self.rng.choice(["root", "near", "down", "up", "whole", "unit"]), 1)),
+            ("extreme", 4, lambda: call(self.rng.choice(["least", "most", "sign"]), 2)),
+            ("real", 6, lambda: self._from_real(kind, self._real(), depth)),
+            ("integer", 3, lambda: self._from_real(kind, self.family.kind(self.rng, INTEGERS), depth)),
+        ]
+        return self._one_of(kind, forms)
+
+    def _real(self) -> Kind:
+        """A type of floats of the family."""
+        return self.family.kind(self.rng, (*FLOATS, BFLOAT) if "bf16" in self.family.kinds else FLOATS)
 
     def _from_real(self, kind: Kind, real: Kind, depth: int) -> str:
         return self._converted(kind, real, self.of(real, depth - 1))
@@ -205,8 +257,3 @@ class Expressions:
                 (2, lambda: call(self.rng.choice(["add_sat", "sub_sat"]), 2)),
             ]
         return self.rng.choices([form for _, form in forms], [weight for weight, _ in forms])[0]()
-
-
-def every_kind() -> tuple[Kind, ...]:
-    """Scalars and pairs."""
-    return (*SCALARS, *PAIRS)

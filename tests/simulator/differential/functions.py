@@ -8,11 +8,12 @@ that commute, and only then looked at.
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 
+from .choices import Choices
 from .expressions import Scope
-from .kinds import KINDS, Kind, some_kind
+from .families import MIXED, Family
+from .kinds import KINDS, Kind
 from .statements import ATOMIC_LENGTH, Array, Writer
 
 _U32 = KINDS["u32"]
@@ -81,25 +82,33 @@ class _Draft:
         return self.phases[-1]
 
 
-def generate(seed: int) -> Function:
-    """The function of a seed."""
-    rng = random.Random(seed)
+def generate(seed: int, family: Family = MIXED, rng: Choices | None = None) -> Function:
+    """The function of a seed.
+
+    Args:
+        seed: Decides the values, and, without ``rng``, the function.
+        family: What the function is made of.
+        rng: Decides the function.
+    """
+    rng = rng or Choices(seed)
     group_size, groups = rng.choice([64, 128, 256]), rng.choice([1, 2, 3])
-    parameters = [(f"s{i}", some_kind(rng)) for i in range(rng.randint(2, 6))]
+    parameters = [(f"s{i}", family.kind(rng)) for i in range(rng.randint(2, 6))]
     inputs = [
-        Array(f"in{i}", some_kind(rng), per_item=rng.choice([1, 2, 4]), is_input=True) for i in range(rng.randint(2, 4))
+        Array(f"in{i}", family.kind(rng), per_item=rng.choice(family.width), is_input=True)
+        for i in range(rng.randint(2, 4))
     ]
-    inputs.append(Array("gather", some_kind(rng), length=GATHER_LENGTH, is_input=True))
-    draft = _Draft(Writer(rng, list(inputs)), parameters, group_size, [], [])
+    inputs.append(Array("gather", family.kind(rng), length=GATHER_LENGTH, is_input=True))
+    draft = _Draft(Writer(rng, list(inputs), family=family), parameters, group_size, [], [])
     _first_phase(draft, inputs)
-    if rng.random() < 0.5:
+    if rng.random() < family.shared:
         for _ in range(rng.randint(1, 2)):
             _through_shared_memory(draft)
-    for _ in range(rng.choice([0, 0, 1, 2])):
-        _through_other_lanes(draft)
+    if rng.random() < family.lanes:
+        for _ in range(rng.randint(1, 2)):
+            _through_other_lanes(draft)
     last = draft.phases[-1]
     last.lines += _results(draft.writer, last.scope)
-    name = f"function{seed}"
+    name = f"{family.name}{seed}"
     return Function(
         name, seed, tuple(draft.writer.arrays), tuple(parameters), group_size, groups, _assemble(name, draft)
     )
@@ -112,7 +121,7 @@ def _first_phase(draft: _Draft, inputs: list[Array]) -> None:
     uniform = Scope([*draft.parameters, ("group", _U32)], [(gather.name, gather.kind, gather.length)])
     lines: list[str] = []
     before = len(uniform.variables)
-    if rng.random() < 0.6:
+    if rng.random() < writer.family.scalar:
         lines += writer.block(uniform, [], rng.choice([0, 1]), rng.randint(1, 5))
     mutable = uniform.variables[before:]
     scope = uniform.copy()
@@ -123,7 +132,7 @@ def _first_phase(draft: _Draft, inputs: list[Array]) -> None:
             variable = writer.fresh("v")
             lines.append(f"{array.kind.name} {variable} = {array.name}[id * {array.per_item} + {part}];")
             scope.variables.append((variable, array.kind))
-    if rng.random() < 0.5:
+    if rng.random() < writer.family.atomics:
         _add_atomics(writer)
     lines += writer.block(scope, mutable, 2, rng.randint(3, 9))
     draft.phases.append(_Phase(lines, scope, [*mutable, *scope.variables[known:]][-8:]))
@@ -144,7 +153,7 @@ def _through_shared_memory(draft: _Draft) -> None:
     """Every work-item writes its elements of LDS; after a barrier atomics change some; after another all are read."""
     writer, rng = draft.writer, draft.writer.rng
     arrays = [
-        _Shared(writer.fresh("lds"), some_kind(rng), draft.group_size * rng.choice([1, 2]))
+        _Shared(writer.fresh("lds"), writer.family.kind(rng), draft.group_size * rng.choice([1, 2]))
         for _ in range(rng.randint(1, 2))
     ]
     counters = _Shared(writer.fresh("lds"), KINDS[rng.choice(_ATOMIC_KINDS)], ATOMIC_LENGTH)
@@ -246,11 +255,11 @@ def _results(writer: Writer, scope: Scope) -> list[str]:
         for number, part in enumerate(parts):
             lines.append(f"{out.name}[id * {len(parts)} + {number}] = {name}{'.' * bool(part)}{part};")
     for _ in range(2):
-        out = Array(writer.fresh("out"), some_kind(writer.rng), per_item=1)
+        out = Array(writer.fresh("out"), writer.family.kind(writer.rng), per_item=1)
         writer.arrays.append(out)
         lines.append(f"{out.name}[id] = {writer.expression(scope, out.kind)};")
     # Neighbours, which clang stores together.
-    out = Array(writer.fresh("out"), some_kind(writer.rng), per_item=writer.rng.choice([3, 4]))
+    out = Array(writer.fresh("out"), writer.family.kind(writer.rng), per_item=writer.rng.choice([3, 4]))
     writer.arrays.append(out)
     lines += [
         f"{out.name}[id * {out.per_item} + {number}] = {writer.expression(scope, out.kind, 1)};"

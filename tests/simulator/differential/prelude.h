@@ -12,6 +12,7 @@ typedef unsigned long long u64;
 typedef _Float16 f16;
 typedef float f32;
 typedef double f64;
+typedef __bf16 bf16;
 typedef i16 i16x2 __attribute__((ext_vector_type(2)));
 typedef u16 u16x2 __attribute__((ext_vector_type(2)));
 typedef f16 f16x2 __attribute__((ext_vector_type(2)));
@@ -118,6 +119,43 @@ INLINE f32 fraction_f32(f32 a) { i32 e; return __builtin_frexpf(a, &e); }
 INLINE f64 fraction_f64(f64 a) { i32 e; return __builtin_frexp(a, &e); }
 INLINE i32 exponent_f32(f32 a) { i32 e; __builtin_frexpf(a, &e); return __builtin_isfinite(a) ? e : -9; }
 INLINE i32 exponent_f64(f64 a) { i32 e; __builtin_frexp(a, &e); return __builtin_isfinite(a) ? e : -9; }
+
+/* Brain floats: storage, with arithmetic in single precision. The CPU rounds in integers, because x86 has no conversion
+   that keeps subnormal numbers. */
+#ifdef __AMDGCN__
+INLINE bf16 to_bf16(f32 a) { return (bf16)a; }
+#else
+INLINE u16 bfloat_bits(f32 a) {
+  u32 b;
+  COPY(b, a);
+  return (u16)(a != a ? 0x7fc0 : (b + 0x7fff + (b >> 16 & 1)) >> 16);
+}
+INLINE bf16 to_bf16(f32 a) {
+  u16 b = bfloat_bits(a);
+  bf16 r;
+  COPY(r, b);
+  return r;
+}
+#ifdef __x86_64__
+/* Results of both types are returned in the same register; with bf16 the function would call itself. */
+f16 __truncsfbf2(f32 a) {
+  u16 b = bfloat_bits(a);
+  f16 r;
+  COPY(r, b);
+  return r;
+}
+#endif
+#endif
+#define BY_SINGLE_1(NAME) INLINE bf16 NAME##_bf16(bf16 a) { return to_bf16(NAME##_f32((f32)a)); }
+#define BY_SINGLE_2(NAME) INLINE bf16 NAME##_bf16(bf16 a, bf16 b) { return to_bf16(NAME##_f32((f32)a, (f32)b)); }
+BY_SINGLE_1(root) BY_SINGLE_1(near) BY_SINGLE_1(down) BY_SINGLE_1(up) BY_SINGLE_1(whole) BY_SINGLE_1(size) BY_SINGLE_1(unit)
+BY_SINGLE_2(least) BY_SINGLE_2(most) BY_SINGLE_2(sign) BY_SINGLE_2(plus) BY_SINGLE_2(minus)
+INLINE bf16 times_bf16(bf16 a, bf16 b) { return to_bf16((f32)a * (f32)b); }
+INLINE bf16 fused_bf16(bf16 a, bf16 b, bf16 c) { return to_bf16(fused_f32((f32)a, (f32)b, (f32)c)); }
+INLINE u16 bits_bf16(bf16 a) { u16 r; COPY(r, a); return a != a ? 0x3fc0 : r; }
+#define FROM_BFLOAT(T) INLINE T from_bf16_##T(bf16 a) { return from_f32_##T((f32)a); }
+FROM_BFLOAT(i8) FROM_BFLOAT(u8) FROM_BFLOAT(i16) FROM_BFLOAT(u16)
+FROM_BFLOAT(i32) FROM_BFLOAT(u32) FROM_BFLOAT(i64) FROM_BFLOAT(u64)
 
 /* Pairs, which the GPU's packed instructions work on. */
 #define WHOLE_PAIR(T) \

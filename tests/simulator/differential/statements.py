@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass, field
 
-from .expressions import Expressions, Scope, every_kind
-from .kinds import KINDS, Kind, some_kind
+from .choices import Choices
+from .expressions import Expressions, Scope
+from .families import MIXED, Family
+from .kinds import KINDS, PAIRS, Kind
 
 _U32 = KINDS["u32"]
 ATOMIC_LENGTH = 16
@@ -39,25 +40,27 @@ class Writer:
         rng: Decides everything.
         arrays: Pointer parameters so far.
         atomics: Where atomics may go to: C text of the place (``@`` stands for an index), its type, operations.
+        family: What the function may be made of.
     """
 
-    rng: random.Random
+    rng: Choices
     arrays: list[Array] = field(default_factory=list)
     counter: int = 0
     atomics: list[tuple[str, Kind, tuple[str, ...]]] = field(default_factory=list)
+    family: Family = MIXED
 
     def fresh(self, letter: str) -> str:
         self.counter += 1
         return f"{letter}{self.counter}"
 
     def expression(self, scope: Scope, kind: Kind, depth: int | None = None) -> str:
-        return Expressions(self.rng, scope).of(kind, self.rng.randint(1, 4) if depth is None else depth)
+        return Expressions(self.rng, scope, self.family).of(kind, self.rng.randint(1, 4) if depth is None else depth)
 
     def index(self, scope: Scope, length: int) -> str:
-        return Expressions(self.rng, scope).index(length, self.rng.randint(0, 2))
+        return Expressions(self.rng, scope, self.family).index(length, self.rng.randint(0, 2))
 
     def condition(self, scope: Scope) -> str:
-        return Expressions(self.rng, scope).condition(self.rng.randint(1, 2))
+        return Expressions(self.rng, scope, self.family).condition(self.rng.randint(1, 2))
 
     def declare(self, scope: Scope, kind: Kind) -> str:
         text, name = self.expression(scope, kind), self.fresh("v")
@@ -65,28 +68,40 @@ class Writer:
         return f"{kind.name} {name} = {text};"
 
     def any_kind(self) -> Kind:
-        return self.rng.choice(every_kind()) if self.rng.random() < 0.2 else some_kind(self.rng)
+        return self.rng.choice(PAIRS) if self.rng.random() < self.family.pairs else self.family.kind(self.rng)
 
     def block(self, scope: Scope, mutable: list[tuple[str, Kind]], depth: int, count: int) -> list[str]:
         """Statements; ``mutable`` are the variables that they may change."""
         lines: list[str] = []
+        mutable = list(mutable)  # What is declared here is not known outside.
         for _ in range(count):
-            choice = self.rng.random()
-            if choice < 0.35 or not mutable:
-                lines.append(self.declare(scope, self.any_kind()))
-                mutable = [*mutable, scope.variables[-1]]
-            elif choice < 0.6 or depth <= 0:
-                name, kind = self.rng.choice(mutable)
-                lines.append(f"{name} = {self.expression(scope, kind)};")
-            elif choice < 0.66 and self.atomics:
-                lines += self.atomic(scope)
-            elif choice < 0.72:
-                lines += self._local_array(scope)
-            else:
-                lines += self.rng.choice([self._branch, self._branch, self._loop, self._loop, self._switch])(
-                    scope, mutable, depth
-                )
+            with self.rng.span() as short:
+                if not short:
+                    lines += self._statement(scope, mutable, depth)
         return lines
+
+    def _statement(self, scope: Scope, mutable: list[tuple[str, Kind]], depth: int) -> list[str]:
+        choice = self.rng.random()
+        if choice < 0.35 or not mutable:
+            text = self.declare(scope, self.any_kind())
+            mutable.append(scope.variables[-1])
+            return [text]
+        if choice < 0.6 or depth <= 0:
+            name, kind = self.rng.choice(mutable)
+            return [f"{name} = {self.expression(scope, kind)};"]
+        if choice < 0.66 and self.atomics:
+            return self.atomic(scope)
+        if choice < 0.72 and "array" in self.family.statements:
+            return self._local_array(scope)
+        return self._control(scope, mutable, depth)
+
+    def _control(self, scope: Scope, mutable: list[tuple[str, Kind]], depth: int) -> list[str]:
+        forms = {"branch": self._branch, "loop": self._loop, "switch": self._switch}
+        own = [name for name in ("branch", "branch", "loop", "loop", "switch") if name in self.family.statements]
+        if own:
+            return forms[self.rng.choice(own)](scope, mutable, depth)
+        name, kind = self.rng.choice(mutable)
+        return [f"{name} = {self.expression(scope, kind)};"]
 
     def _branch(self, scope: Scope, mutable: list[tuple[str, Kind]], depth: int) -> list[str]:
         lines = [f"if ({self.condition(scope)}) {{"]
@@ -117,22 +132,23 @@ class Writer:
         return [*lines, "default: break;", "}"]
 
     def _local_array(self, scope: Scope) -> list[str]:
-        name, kind, index = self.fresh("a"), some_kind(self.rng), self.fresh("k")
+        name, kind, index = self.fresh("a"), self.family.kind(self.rng), self.fresh("k")
         length = self.rng.choice([4, 8, 16, 64])
         inner = scope.copy()
         inner.variables.append((index, _U32))
-        lines = [f"{kind.name} {name}[{length}];", f"for (u32 {index} = 0; {index} < {length}; {index}++)"]
-        lines.append(f"  {name}[{index}] = {self.expression(inner, kind, 2)};")
+        first = self.expression(inner, kind, 2)
+        lines = [f"{kind.name} {name}[{length}]; for (u32 {index} = 0; {index} < {length}; {index}++)"]
+        lines.append(f"  {name}[{index}] = {first};")
         scope.arrays.append((name, kind, length))
         for _ in range(self.rng.randint(0, 3)):
-            place = Expressions(self.rng, scope).index(length, 1)
+            place = Expressions(self.rng, scope, self.family).index(length, 1)
             lines.append(f"{name}[{place}] = {self.expression(scope, kind, 2)};")
         return lines
 
     def atomic(self, scope: Scope) -> list[str]:
         place, kind, operations = self.rng.choice(self.atomics)
         operation = self.rng.choice(operations)
-        place = place.replace("@", Expressions(self.rng, scope).index(ATOMIC_LENGTH, 1))
+        place = place.replace("@", Expressions(self.rng, scope, self.family).index(ATOMIC_LENGTH, 1))
         value = self.expression(scope, kind, 2)
         if not place.endswith("[id]"):
             return [f"ATOMIC({operation}, &{place}, {value});"]

@@ -64,7 +64,9 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_engine_and_cpu_write_the_same_bytes(engine: Engine, directory: Path, first: int, arch: str) -> None:
     batch = _batches.get(first)
     if batch is None:
-        batch = _batches[first] = build(range(first, min(first + BATCH, FUNCTIONS)), directory)
+        batch = _batches[first] = build(
+            map(generate, range(first, min(first + BATCH, FUNCTIONS))), directory / str(first)
+        )
     level = LEVELS[(first // BATCH + ARCHITECTURES.index(arch)) % len(LEVELS)]
     text = compile_for_gpu(batch, arch, level)
     problems = []
@@ -91,9 +93,9 @@ def _without_optimisation(engine: Engine, batch: Batch, function: Function, arch
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_code_that_is_not_optimised(engine: Engine, directory: Path, arch: str) -> None:
     """Variables live in scratch and are reached by flat addresses; scalar registers are spilled to lanes."""
-    seeds = range(200_000, 200_002)
-    batch = _batches.get(seeds.start) or build(seeds, directory)
-    _batches[seeds.start] = batch
+    first = 200_000
+    batch = _batches.get(first) or build(map(generate, range(first, first + 2)), directory / str(first))
+    _batches[first] = batch
     text = compile_for_gpu(batch, arch, "0")
     for function in batch.functions:
         actual, executed = on_engine(engine, function, text)
@@ -115,7 +117,7 @@ def test_a_seed_gives_the_same_function() -> None:
 
 def test_a_changed_result_is_noticed(engine: Engine, directory: Path) -> None:
     """The comparison can fail: one flipped bit of one number names its array."""
-    batch = build(range(100_000, 100_001), directory)
+    batch = build([generate(100_000)], directory / "changed")
     function = batch.functions[0]
     expected, actual = on_cpu(batch, function), on_cpu(batch, function)
     assert not differences(function, expected, actual)

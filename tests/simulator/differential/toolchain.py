@@ -44,8 +44,10 @@ def assembly(source: Path, arch: str, level: str, *flags: str) -> str:
 def shared_object(source: Path) -> ctypes.CDLL:
     """The same file for this CPU, loaded."""
     object_file, library = source.with_suffix(".o"), source.with_suffix(".so")
-    processor = "-march=native" if platform.machine() == "x86_64" else "-mcpu=native"
-    _zig("clang", *_FLAGS, f"--target={platform.machine()}-linux-gnu", processor, "-fPIC", "-O1", "-c",
+    # The conversion to brain floats that some x86 processors have flushes subnormal numbers.
+    x86 = ("-march=native", "-mno-avx512bf16", "-mno-avxneconvert")
+    processor = x86 if platform.machine() == "x86_64" else ("-mcpu=native",)
+    _zig("clang", *_FLAGS, f"--target={platform.machine()}-linux-gnu", *processor, "-fPIC", "-O1", "-c",
          str(source), "-o", str(object_file))  # fmt: skip
     _zig("ld.lld", "-shared", str(object_file), "-o", str(library))
     return ctypes.CDLL(str(library))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 from inputs import EXEC_MASKS, words
 from machine import Machine
+from semantics_lanes import DPP_CONTROLS, dpp_lanes
 
 from wavecast.simulator.errors import UnsupportedInstructionError
 
@@ -17,50 +16,15 @@ FULL = (1 << 64) - 1
 PARTIAL = EXEC_MASKS[1]
 
 
-def _row(lane: int, position: int) -> int | None:
-    return lane // 16 * 16 + position if 0 <= position < 16 else None
-
-
-# Control → lane that a lane reads from, None where there is none.
-_CONTROLS: dict[str, Callable[[int], int | None]] = {
-    "quad_perm:[2,3,0,1]": lambda lane: lane // 4 * 4 + [2, 3, 0, 1][lane % 4],
-    "quad_perm:[0,0,0,0]": lambda lane: lane // 4 * 4,
-    "row_shl:1": lambda lane: _row(lane, lane % 16 + 1),
-    "row_shl:8": lambda lane: _row(lane, lane % 16 + 8),
-    "row_shr:1": lambda lane: _row(lane, lane % 16 - 1),
-    "row_shr:15": lambda lane: _row(lane, lane % 16 - 15),
-    "row_ror:4": lambda lane: _row(lane, (lane % 16 - 4) % 16),
-    "row_mirror": lambda lane: _row(lane, 15 - lane % 16),
-    "row_half_mirror": lambda lane: lane // 8 * 8 + 7 - lane % 8,
-    "row_bcast:15": lambda lane: lane // 16 * 16 - 1 if lane >= 16 else None,
-    "row_bcast:31": lambda lane: 31 if lane >= 32 else None,
-    "row_newbcast:5": lambda lane: _row(lane, 5),
-    "wave_shl:1": lambda lane: lane + 1 if lane < 63 else None,
-    "wave_shr:1": lambda lane: lane - 1 if lane > 0 else None,
-    "wave_rol:1": lambda lane: (lane + 1) % 64,
-    "wave_ror:1": lambda lane: (lane - 1) % 64,
-}
 _MASKS = ["row_mask:0xf bank_mask:0xf", "row_mask:0xa bank_mask:0xf", "row_mask:0xf bank_mask:0x5"]
 _MASKS += ["row_mask:0xc bank_mask:0x3"]
-
-
-def _dpp(control: str, masks: str, bound: str, values: np.ndarray, exec_mask: int) -> list[tuple[bool, int]]:
-    """For each lane whether its destination is written, and the source it gets."""
-    row_mask, bank_mask = (int(part.split(":")[1], 16) for part in masks.split())
-    result = []
-    for lane in range(64):
-        source = _CONTROLS[control](lane)
-        valid = source is not None and bool(exec_mask >> source & 1)
-        written = bool(exec_mask >> lane & row_mask >> lane // 16 & bank_mask >> lane % 16 // 4 & 1)
-        result.append((written and (valid or bool(bound)), int(values[source]) if valid and source is not None else 0))
-    return result
 
 
 @pytest.mark.parametrize("exec_mask", [FULL, PARTIAL], ids=hex)
 @pytest.mark.parametrize("bound", ["", " bound_ctrl:1", " bound_ctrl:0"])
 def test_dpp_controls(machine: Machine, bound: str, exec_mask: int) -> None:
     a, b, old = words(np.random.default_rng(1), (3, 64))
-    cases = [(control, masks) for control in _CONTROLS for masks in _MASKS]
+    cases = [(control, masks) for control in DPP_CONTROLS for masks in _MASKS]
     lines = []
     for index, (control, masks) in enumerate(cases):
         lines.append(f"v_mov_b32_dpp v{10 + 2 * index}, v0 {control} {masks}{bound}")
@@ -68,7 +32,7 @@ def test_dpp_controls(machine: Machine, bound: str, exec_mask: int) -> None:
     vector = {0: a, 1: b, **{10 + n: old for n in range(2 * len(cases))}}
     wave = machine.run("\n".join(lines), vector=vector, exec_mask=exec_mask)
     for index, (control, masks) in enumerate(cases):
-        lanes = _dpp(control, masks, bound, a, exec_mask)
+        lanes = dpp_lanes(control, masks, bound, a, exec_mask)
         moved = [value if written else int(old[lane]) for lane, (written, value) in enumerate(lanes)]
         assert wave.vector[10 + 2 * index].tolist() == moved, (control, masks)
         rest = [(value - int(b[lane])) % (1 << 32) if on else int(old[lane]) for lane, (on, value) in enumerate(lanes)]

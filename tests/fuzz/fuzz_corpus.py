@@ -1,0 +1,54 @@
+"""The corpus: small programs on which the engine once was wrong, with all that is needed to run them again."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import fuzz_functions
+import fuzz_instructions
+from fuzz_tally import Mismatch
+
+from wavecast.simulator.execute.engine import Engine
+
+CORPUS = Path(__file__).with_name("corpus")
+
+
+def keep(mismatch: Mismatch) -> Path:
+    """Write the smallest program of a mismatch; the same program found again takes the same name."""
+    name = f"{mismatch.family}_{mismatch.arch}_{mismatch.seed}{mismatch.level and '_O' + mismatch.level}.json"
+    path = CORPUS / name
+    path.write_text(json.dumps(mismatch.entry, indent=1) + "\n")
+    return path
+
+
+def entries() -> list[Path]:
+    """Files of the corpus."""
+    return sorted(CORPUS.glob("*.json"))
+
+
+def read(path: Path) -> dict[str, Any]:
+    """An entry.
+
+    Raises:
+        ValueError: It is of no kind that can be replayed.
+    """
+    entry = json.loads(path.read_text())
+    if entry.get("kind") not in ("function", "instructions"):
+        raise ValueError(f"{path}: kind is {entry.get('kind')!r}, not 'function' or 'instructions'")
+    return dict(entry)
+
+
+def replay(entry: dict[str, Any], directory: Path) -> str:
+    """What differs between engine and reference on an entry; empty if nothing does."""
+    if entry["kind"] == "instructions":
+        return fuzz_instructions.replay(entry)
+    return fuzz_functions.replay(Engine(), entry, directory)
+
+
+def described(entry: dict[str, Any]) -> str:
+    """An entry for people."""
+    lines = entry["source"] if entry["kind"] == "function" else entry["lines"]
+    return f"{entry['arch']}: {entry['found']}\n" + textwrap.indent("\n".join(lines), "  ")
