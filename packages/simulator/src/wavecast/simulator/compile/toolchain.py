@@ -10,6 +10,8 @@ from pathlib import Path
 
 import platformdirs
 
+from wavecast.simulator.compile.compile_time import noted_compile_times
+
 FUSION_VARIABLE = "TRITON_DEFAULT_FP_FUSION"
 CACHE_VARIABLES = ("TRITON_CACHE_DIR", "TRITON_HOME")
 
@@ -37,13 +39,15 @@ def triton_cache_directory() -> Path | None:
 def pinned_toolchain() -> Iterator[None]:
     """Hold the compiler's cache directory and its default for fused multiply-add inside the context.
 
+    What compilations take is noted there too (``compile_seconds``).
+
     ``TRITON_DEFAULT_FP_FUSION`` is on where the user does not set it: Triton 3.6 to 3.9 have that default, newer ones
     warn that it will change, and a code object must not depend on it silently. A value that the user sets is kept.
     """
     from triton import knobs
 
     directory = triton_cache_directory()
-    with knobs.cache.scope(), knobs.language.scope():
+    with knobs.cache.scope(), knobs.language.scope(), noted_compile_times():
         if directory is not None:
             knobs.cache.dir = str(directory)
         if os.environ.get(FUSION_VARIABLE) is None:
