@@ -40,8 +40,9 @@ def test_counts_of_fences(
 ) -> None:
     assert run(["inspect", str(assembly_of(semantics, arch, tmp_path)), "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["schema"] == "wavecast.inspect/1"
-    (kernel,) = document["kernels"]
+    assert document["schema"] == "wavecast.inspect/2"
+    assert document["kernels"][0]["times"] is None
+    (kernel,) = (item["facts"] for item in document["kernels"])
     assert (kernel["name"], kernel["arch"]) == ("keep_smallest", arch)
     counts = {item["opcode"]: item["count"] for item in kernel["instructions"]}
     assert (counts.get("buffer_wbl2", 0), counts.get("buffer_inv", 0)) == (fences, fences)
@@ -50,7 +51,7 @@ def test_counts_of_fences(
 def test_table_is_readable_without_colour(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", str(assembly_of("relaxed", "gfx942", tmp_path))]) == 0
     captured = capsys.readouterr()
-    assert captured.err == ""
+    assert captured.err.startswith("nothing was executed: --grid")
     assert "\x1b" not in captured.out
     assert max(map(len, captured.out.splitlines())) <= 80
     assert "keep_smallest  gfx942" in captured.out
@@ -81,8 +82,8 @@ def test_machine_code_that_is_damaged(tmp_path: Path, capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(("variant", "fences"), [("atomic-acq-rel", 2), ("atomic-relaxed", 0)])
 def test_kernels_of_an_experiment(variant: str, fences: int, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["weight-transpose", "--variant", variant, "--shape", "experts=1,k=256,n=256", "--json"]
-    assert run(["inspect", *arguments]) == 0
-    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    assert run(["inspect", *arguments, "--static"]) == 0
+    kernels = [item["facts"] for item in json.loads(capsys.readouterr().out)["kernels"]]
     assert {kernel["variant"] for kernel in kernels} == {variant}
     assert {kernel["arch"] for kernel in kernels} == {"gfx942"}
     counts = [{item["opcode"]: item["count"] for item in kernel["instructions"]} for kernel in kernels]
@@ -93,9 +94,23 @@ def test_kernels_of_an_experiment(variant: str, fences: int, capsys: pytest.Capt
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["rowwise", "--kernel", "none"], "no kernel of rowwise is called 'none'"),
+        (["rowwise", "--static", "--kernel", "none"], "no kernel of rowwise is called 'none'"),
         (["rowwise", "--device", "h100"], "no device is called 'h100'"),
         (["rowwise", "--variant", "none"], "no variant of rowwise is called 'none'"),
+        (["rowwise", "--diff", "none"], "no variant of rowwise is called 'none'"),
+        (["nothing", "--diff", "wavecast"], "'nothing' is neither a file nor an experiment"),
+        (
+            ["rowwise", "--variant", "wavecast", "--variant", "separate-kernels", "--diff", "wavecast"],
+            "--variant wavecast and separate-kernels beside --diff wavecast",
+        ),
+        (["rowwise", "--diff", "wavecast", "--instructions"], "--instructions and --diff"),
+        (["rowwise", "--static", "--line", "3"], "--static executes nothing"),
+        (["rowwise", "--line", "3", "--top", "2"], "--line 3 and --top 2"),
+        (["rowwise", "--grid", "4"], "an option that describes a launch"),
+        (["rowwise", "--", "more"], "rowwise is no script"),
+        (["script.py", "--static"], "script.py is a script"),
+        (["missing.hip", "--line", "3"], "there is no file missing.hip"),
+        (["missing.hip", "--diff", "wavecast"], "missing.hip is a file, and --diff wavecast is none"),
     ],
 )
 def test_misuse(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -111,6 +126,6 @@ def test_groups_are_those_of_the_simulator() -> None:
 
 
 def test_occupancy_of_an_experiment_s_kernels(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["inspect", "blockwise", "--shape", "tokens=128,n=256", "--json"]) == 0
+    assert run(["inspect", "blockwise", "--shape", "tokens=128,n=256", "--static", "--json"]) == 0
     (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
-    assert 1 <= kernel["waves_per_simd"] <= 8
+    assert 1 <= kernel["facts"]["waves_per_simd"] <= 8

@@ -148,17 +148,17 @@ def test_pictures_and_sensitivity_of_a_file(tmp_path: Path, capsys: pytest.Captu
 @needs_compiler
 def test_inspect_shows_every_kernel_of_a_file(same_kernel: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["inspect", str(HIP / "workgroup.hip"), "--json"]) == 0
-    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    kernels = [item["facts"] for item in json.loads(capsys.readouterr().out)["kernels"]]
     assert [kernel["workgroup_size"] for kernel in kernels] == [256, 1024, 1024, 1024, 1024]
     assert {kernel["arch"] for kernel in kernels} == {"gfx942"}
     assert run(["inspect", str(HIP / "workgroup.hip"), "--kernel", "transpose", "--device", "mi355x", "--json"]) == 0
-    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    (kernel,) = (item["facts"] for item in json.loads(capsys.readouterr().out)["kernels"])
     assert (kernel["arch"], kernel["lds_bytes"]) == ("gfx950", 16 * 17 * 4)
     counts = {}
     for path, file in same_kernel.items():
         if path != "code-object" or HAS_DISASSEMBLER:
             assert run(["inspect", str(file), "--json"]) == 0
-            (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+            (kernel,) = (item["facts"] for item in json.loads(capsys.readouterr().out)["kernels"])
             counts[path] = kernel["instructions"], kernel["vgpr"], kernel["sgpr"]
     assert len({json.dumps(count) for count in counts.values()}) == 1
 

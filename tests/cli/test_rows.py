@@ -12,12 +12,12 @@ from wavecast.cli.rows import (
     Effect,
     KernelRow,
     Row,
-    RowError,
     RowSensitivity,
     document_from_json,
     document_to_json,
     error_percent,
 )
+from wavecast.cli.schema import RowError
 
 KEYS = """
 experiment variant baseline device arch ranks recipe shape dtype path launches kernels predicted_us predicted_low_us

@@ -52,6 +52,7 @@ def row(index: int, opcode: str, kind: AccessKind, executed: int, **counts: int)
         executed=executed,
         lanes=64 * executed,
         bytes_asked=256 * executed,
+        distinct_bytes=256 * executed,
         segments=4 * executed,
         lines=2 * executed,
         quad_clk=16 * executed,

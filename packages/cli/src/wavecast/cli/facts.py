@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
-INSPECT_SCHEMA = "wavecast.inspect/1"
+from wavecast.cli.schema import check_types
 
 
 class Group(StrEnum):
@@ -55,6 +53,9 @@ class InstructionCount:
     count: int
     lane_bytes: int | None
 
+    def __post_init__(self) -> None:
+        check_types(self)
+
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
@@ -88,11 +89,9 @@ class KernelFacts:
     waves_per_simd: int | None
     instructions: tuple[InstructionCount, ...]
 
+    def __post_init__(self) -> None:
+        check_types(self)
+
     def total(self, group: Group) -> int:
         """Static instructions of one group."""
         return sum(item.count for item in self.instructions if item.group is group)
-
-
-def facts_to_json(kernels: Iterable[KernelFacts]) -> Mapping[str, Any]:
-    """The document that ``inspect --json`` prints."""
-    return {"schema": INSPECT_SCHEMA, "kernels": [asdict(kernel) for kernel in kernels]}

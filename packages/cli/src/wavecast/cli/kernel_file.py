@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from wavecast.cli import __version__, simulate
 from wavecast.cli.errors import misuse, unknown
@@ -71,8 +72,27 @@ def existing_file(target: str) -> Path:
     return path
 
 
-def predict_file(path: Path, launch: Launch, *, device: str | None) -> tuple[Row, simulate.Prediction]:
-    """Execute a launch of a kernel of a file, and predict its time: its row, and what that is made from.
+@dataclass(frozen=True, slots=True)
+class FileLaunched:
+    """An executed launch of a kernel of a file.
+
+    Attributes:
+        kernel: The kernel.
+        device: Name of the device.
+        grid: Workgroups.
+        block: Work-items of a workgroup.
+        run: What came of it.
+    """
+
+    kernel: simulate.LoadedKernel
+    device: str
+    grid: Sizes
+    block: Sizes
+    run: simulate.FileRun
+
+
+def run_file(path: Path, launch: Launch, *, device: str | None) -> FileLaunched:
+    """Execute a launch of a kernel of a file.
 
     Raises:
         CliError: 2 for a launch that the kernel does not fit, 3 without compiler or disassembler, 1 for a file that
@@ -89,14 +109,12 @@ def predict_file(path: Path, launch: Launch, *, device: str | None) -> tuple[Row
         path,
         kernel=launch.kernel,
         device=chosen,
-        include_dirs=launch.include_dirs,
-        defines=_macros(launch.defines),
-        options=launch.options,
+        **compilation(launch),
     )
     values = bind(loaded.name, loaded.parameters, launch.arguments)
     # What the kernel prints is no part of the answer.
     with redirect_stdout(sys.stderr):
-        prediction = simulate.predict_launch(
+        run = simulate.run_file(
             loaded,
             device=chosen,
             grid=grid,
@@ -108,12 +126,24 @@ def predict_file(path: Path, launch: Launch, *, device: str | None) -> tuple[Row
             whole=launch.whole,
             check=launch.check,
         )
+    return FileLaunched(loaded, chosen, grid, block, run)
+
+
+def predict_file(path: Path, launch: Launch, *, device: str | None) -> tuple[Row, simulate.Prediction]:
+    """Execute a launch of a kernel of a file, and predict its time: its row, and what that is made from.
+
+    Raises:
+        CliError: As ``run_file`` does.
+    """
+    launched = run_file(path, launch, device=device)
+    loaded, grid, block = launched.kernel, launched.grid, launched.block
+    prediction = simulate.prediction_of_file(launched.run)
     (kernel,) = prediction.kernels
     row = Row(
         experiment=path.name,
         variant=loaded.name,
         baseline=loaded.name,
-        device=chosen,
+        device=launched.device,
         arch=prediction.arch,
         shape={"workgroups": grid[0] * grid[1] * grid[2], "work_items": block[0] * block[1] * block[2]},
         path=loaded.path,
@@ -141,6 +171,15 @@ def predict_file(path: Path, launch: Launch, *, device: str | None) -> tuple[Row
         code_object=kernel.code_object,
     )
     return row, prediction
+
+
+def compilation(launch: Launch) -> dict[str, Any]:
+    """What ``simulate.load_kernel`` is told of how HIP source is compiled."""
+    return {
+        "include_dirs": launch.include_dirs,
+        "defines": _macros(launch.defines),
+        "options": launch.options,
+    }
 
 
 def _sizes(option: str, what: str, text: str | None) -> Sizes:

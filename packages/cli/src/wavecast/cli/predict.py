@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from wavecast.cli import output
+from wavecast.cli import launch_options, output
 from wavecast.cli.errors import CliError, misuse, unknown
 from wavecast.cli.findings import failure_of, print_findings
 from wavecast.cli.kernel_file import Launch, existing_file, is_kernel_file
@@ -42,24 +42,19 @@ def predict(
     json: Annotated[bool, typer.Option("--json", help="Print wavecast.predict/1 on stdout.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns; adds bytes and registers.")] = False,
     kernel: Annotated[str | None, typer.Option(help="Kernel of the file; may be left out if it has one.")] = None,
-    grid: Annotated[str | None, typer.Option(help="Workgroups of the file's kernel: X, X,Y or X,Y,Z.")] = None,
-    block: Annotated[str | None, typer.Option(help="Work-items of a workgroup: X, X,Y or X,Y,Z.")] = None,
-    arg: Annotated[
-        list[str] | None,
-        typer.Option(help="Next argument of the kernel: buf:SIZE:DTYPE:FILL, npy:PATH, i32:5, 0.5, …"),
-    ] = None,
-    lds_bytes: Annotated[int, typer.Option(min=0, help="Dynamic LDS bytes of the launch.")] = 0,
-    position: Annotated[str, typer.Option(help="Of the launch in its stream: first or back-to-back.")] = "first",
-    warm: Annotated[bool, typer.Option("--warm", help="An equal launch just before left its data in caches.")] = False,
+    grid: launch_options.Grid = None,
+    block: launch_options.Block = None,
+    arg: launch_options.Arguments = None,
+    lds_bytes: launch_options.LdsBytes = 0,
+    position: launch_options.Position = "first",
+    warm: launch_options.Warm = False,
     check: Annotated[
         bool, typer.Option("--check", help="Look for faults in the file's kernel: races, stray reads, … (exit 1).")
     ] = False,
     whole: Annotated[bool, typer.Option("--whole", help="Execute every workgroup, not a sample of them.")] = False,
-    include: Annotated[list[Path] | None, typer.Option("--include", "-I", help="Folder with headers.")] = None,
-    define: Annotated[list[str] | None, typer.Option("--define", "-D", help="Macro: NAME or NAME=VALUE.")] = None,
-    compile_option: Annotated[
-        list[str] | None, typer.Option(help="Word for the compiler: --compile-option=-O1.")
-    ] = None,
+    include: launch_options.Include = None,
+    define: launch_options.Define = None,
+    compile_option: launch_options.CompileOption = None,
 ) -> None:
     """Predict how long kernels take, and why, by executing their code objects without a GPU."""
     from wavecast.cli import plots, records, tables

@@ -11,7 +11,8 @@ from typing import Any
 
 from wavecast.cli.errors import CliError
 from wavecast.cli.places import check_directory, not_writable
-from wavecast.cli.rows import PREDICT_SCHEMA, Document, Row, RowError, document_from_json, document_to_json
+from wavecast.cli.rows import PREDICT_SCHEMA, Document, Row, document_from_json, document_to_json
+from wavecast.cli.schema import RowError
 
 RECORD_SCHEMA = "wavecast.record/1"
 

@@ -7,17 +7,13 @@ those of ``docs/reference/rows.md``; ``predict --json`` prints a ``Document`` of
 from __future__ import annotations
 
 import math
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from wavecast.cli.schema import RowError, check_types, known_keys
+
 PREDICT_SCHEMA = "wavecast.predict/1"
-
-
-class RowError(ValueError):
-    """A row or document that does not follow its schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +63,7 @@ class KernelRow:
     waves_per_simd: int | None = None
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_types(self)
         _check_interval(self.predicted_low_us, self.predicted_us, self.predicted_high_us, where=self.name)
 
 
@@ -166,7 +162,7 @@ class Row:
     code_object: str | None = None
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_types(self)
         where = f"{self.experiment}/{self.variant}"
         _check_interval(self.predicted_low_us, self.predicted_us, self.predicted_high_us, where=where)
         expected = error_percent(self.predicted_us, measured_us=self.measured_us, published_us=self.published_us)
@@ -205,7 +201,7 @@ class Effect:
     source: str
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_types(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +230,7 @@ class RowSensitivity:
         return cls(row.experiment, row.variant, row.device, dict(row.shape), row.predicted_us, constants)
 
     def __post_init__(self) -> None:
-        _check_types(self)
+        check_types(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,30 +314,22 @@ def _to_json(value: Any) -> Any:
 
 
 def _row_from_json(data: Any) -> Row:
-    values = _known_keys(Row, data)
+    values = known_keys(Row, data)
     kernels = tuple(
         KernelRow(**{**kernel, "grid": tuple(kernel["grid"])})
-        for kernel in (_known_keys(KernelRow, item) for item in values["kernels"])
+        for kernel in (known_keys(KernelRow, item) for item in values["kernels"])
     )
     return Row(**{**values, "kernels": kernels})
 
 
 def _sensitivity_from_json(data: Any) -> RowSensitivity:
-    values = _known_keys(RowSensitivity, data)
-    constants = tuple(Effect(**_known_keys(Effect, item)) for item in values["constants"])
+    values = known_keys(RowSensitivity, data)
+    constants = tuple(Effect(**known_keys(Effect, item)) for item in values["constants"])
     return RowSensitivity(**{**values, "constants": constants})
 
 
 def _identity(entry: Row | RowSensitivity) -> tuple[object, ...]:
     return entry.experiment, entry.variant, entry.device, dict(entry.shape), entry.predicted_us
-
-
-def _known_keys(schema: type, data: Any) -> dict[str, Any]:
-    names = {item.name for item in fields(schema)}
-    if not isinstance(data, dict) or set(data) != names:
-        wrong = sorted(set(data) ^ names) if isinstance(data, dict) else [repr(data)]
-        raise RowError(f"{schema.__name__}: missing or unknown keys: {', '.join(wrong)}")
-    return dict(data)
 
 
 def _check_interval(low: float | None, middle: float | None, high: float | None, *, where: str) -> None:
@@ -350,20 +338,3 @@ def _check_interval(low: float | None, middle: float | None, high: float | None,
         raise RowError(f"{where}: predicted times must be finite and not negative, got {values}")
     if values != sorted(values):
         raise RowError(f"{where}: predicted {middle} µs is outside its interval {low} to {high} µs")
-
-
-def _check_types(value: Row | KernelRow | RowSensitivity | Effect) -> None:
-    """Compare every field with its annotation: a number that is a string must not reach a record."""
-    hints = typing.get_type_hints(type(value))
-    for item in fields(value):
-        content = getattr(value, item.name)
-        allowed = _allowed_types(hints[item.name])
-        if not isinstance(content, allowed) or (isinstance(content, bool) and bool not in allowed):
-            names = " or ".join(sorted(kind.__name__ for kind in allowed))
-            raise RowError(f"{type(value).__name__}.{item.name} is {content!r}, wanted {names}")
-
-
-def _allowed_types(hint: Any) -> tuple[type, ...]:
-    options = typing.get_args(hint) if isinstance(hint, types.UnionType) else (hint,)
-    allowed: list[type] = [typing.get_origin(option) or option for option in options]
-    return (*allowed, int) if float in allowed else tuple(allowed)

@@ -6,17 +6,20 @@ import os
 import runpy
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wavecast.cli import simulate
 from wavecast.cli.errors import misuse
 from wavecast.cli.findings import CheckFinding, findings_to_json
 from wavecast.cli.rows import KernelRow, kernel_row_to_json
+
+if TYPE_CHECKING:
+    from wavecast.simulator.devices import Device
 
 RUN_SCHEMA = "wavecast.run/1"
 
@@ -101,16 +104,17 @@ def run_script(
     Raises:
         CliError: There is no such script.
     """
-    if is_module:
-        if find_spec(script) is None:
-            raise misuse(f"no module is called {script!r}", hint="is it installed in this environment?")
-    elif not Path(script).is_file():
-        raise misuse(f"{script} is no file", hint="give a Python file, or -m and the name of a module")
-    has_torch = find_spec("torch") is not None
-    with simulate.script_device(device, torch_has_it=has_torch, sample=sample, check=check) as launched:
-        with _as_main(script, arguments, is_module=is_module), redirect_stdout(sys.stderr) if quiet else nullcontext():
-            failure, hint = _outcome(script, is_module=is_module)
-        prediction, findings = launched.prediction(), launched.findings
+    launched, failure, hint = execute_script(
+        script,
+        arguments,
+        device=device,
+        launches_on=simulate.ScriptLaunches,
+        is_module=is_module,
+        sample=sample,
+        check=check,
+        quiet=quiet,
+    )
+    prediction, findings = launched.prediction(), launched.findings
     return ScriptRun(
         script=script,
         arguments=tuple(arguments),
@@ -123,6 +127,40 @@ def run_script(
         hint=hint,
         findings=findings,
     )
+
+
+def execute_script(
+    script: str,
+    arguments: Sequence[str],
+    *,
+    device: str,
+    launches_on: Callable[[Device], simulate.Launches],
+    is_module: bool = False,
+    sample: bool = False,
+    check: bool = False,
+    quiet: bool = False,
+) -> tuple[simulate.Launches, str | None, str]:
+    """Run a script as ``run_script`` does, with something else that is told of its launches.
+
+    Returns:
+        What was told of the launches, how the script failed, or None, and what helps against it.
+
+    Raises:
+        CliError: There is no such script.
+    """
+    if is_module:
+        if find_spec(script) is None:
+            raise misuse(f"no module is called {script!r}", hint="is it installed in this environment?")
+    elif not Path(script).is_file():
+        raise misuse(f"{script} is no file", hint="give a Python file, or -m and the name of a module")
+    torch_has_it = find_spec("torch") is not None
+    with (
+        simulate.script_device(device, launches_on, torch_has_it=torch_has_it, sample=sample, check=check) as launched,
+        _as_main(script, arguments, is_module=is_module),
+        redirect_stdout(sys.stderr) if quiet else nullcontext(),
+    ):
+        failure, hint = _outcome(script, is_module=is_module)
+    return launched, failure, hint
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""The only module that touches the simulator: everything it returns is plain data of the command line."""
+"""What asks the simulator, with ``simulate_lines``: all that other modules get is plain data of the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
 from wavecast.cli.devices import Constant, DeviceFacts
 from wavecast.cli.errors import CliError, ExitCode, misuse
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from wavecast.simulator.program.kernel import Kernel
     from wavecast.simulator.timing import Bound, TimePrediction
     from wavecast.simulator.virtual import Launch, VirtualDevice
+
+    AnyLaunch: TypeAlias = "Launch | FileLaunch"
 
 
 # HIP source is compiled for this one's architecture where no device is named.
@@ -87,13 +89,28 @@ class LoadedKernel:
 
 
 @dataclass(frozen=True, slots=True)
-class _FileLaunch:
+class FileLaunch:
     """One launch of a kernel of a file, as ``Launch`` is of a kernel of a program."""
 
     kernel: str
     code_object: CodeObject
     grid: tuple[int, int, int]
     result: LaunchResult
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """An executed launch of a kernel of a file.
+
+    Attributes:
+        launch: The launch.
+        time: Its time in its stream.
+        spec: The device.
+    """
+
+    launch: FileLaunch
+    time: TimePrediction
+    spec: Device
 
 
 @contextmanager
@@ -128,7 +145,9 @@ def translated_errors() -> Iterator[None]:
         raise CliError(f"the package {error.name!r} is not installed", hint=hint, code=ExitCode.NOT_HERE) from error
 
 
-def facts_of_file(path: Path, *, device: str | None = None, kernel: str | None = None) -> list[KernelFacts]:
+def facts_of_file(
+    path: Path, *, device: str | None = None, kernel: str | None = None, **compilation: Any
+) -> list[KernelFacts]:
     """Instruction facts of the kernels of a file: HIP source, assembly text or machine code.
 
     Args:
@@ -136,12 +155,13 @@ def facts_of_file(path: Path, *, device: str | None = None, kernel: str | None =
         device: Device whose architecture HIP source is compiled for, and that is taken from a file with several; None
             takes MI300X's for source, and what the file has otherwise.
         kernel: Only this one, by its name in the source or its symbol.
+        compilation: ``include_dirs``, ``defines`` and ``options``, as in ``load_kernel``.
     """
     with translated_errors():
-        codes = _code_objects(path, device=device)
+        codes = _code_objects(path, device=device, **compilation)
         chosen = codes if kernel is None else (_named(codes, kernel),)
         return [
-            _facts(_parsed(code), device=None, digest=code.digest, toolchain=code.toolchain, variant=None)
+            facts_of_kernel(_parsed(code), device=None, digest=code.digest, toolchain=code.toolchain, variant=None)
             for code in chosen
         ]
 
@@ -216,7 +236,7 @@ def load_kernel(
     return LoadedKernel(source_name(code.name), kinds.get(path.suffix, "code-object"), parameters, code)
 
 
-def predict_launch(
+def run_file(
     loaded: LoadedKernel,
     *,
     device: str,
@@ -228,8 +248,8 @@ def predict_launch(
     warm: bool,
     whole: bool,
     check: bool = False,
-) -> Prediction:
-    """Execute one launch and predict its time.
+) -> FileRun:
+    """Execute one launch of a kernel of a file and predict its time.
 
     Args:
         loaded: The kernel.
@@ -267,12 +287,18 @@ def predict_launch(
             check=check,
         )
         time = predict_time(result.kernel, result.execution, result.traffic, spec, position=position, warm=warm)
-    launch = _FileLaunch(loaded.code.name, loaded.code, grid, result)
-    version = loaded.code.toolchain.removeprefix("triton ")
+    return FileRun(FileLaunch(loaded.code.name, loaded.code, grid, result), time, spec)
+
+
+def prediction_of_file(run: FileRun) -> Prediction:
+    """What a launch of a kernel of a file is predicted to take."""
+    launch, time, spec = run.launch, run.time, run.spec
+    toolchain = launch.code_object.toolchain
+    version = toolchain.removeprefix("triton ")
     return Prediction(
         arch=spec.arch,
         spec=spec.digest,
-        triton=version if version != loaded.code.toolchain else None,
+        triton=version if version != toolchain else None,
         kernels=_kernel_rows([launch], [time]),
         time_us=time.predicted_us,
         low_us=time.low_us,
@@ -281,8 +307,8 @@ def predict_launch(
         store_widths=_width_shares([launch], ("store",)),
         launches=(_launch_facts(launch, time),),
         sensitivity=_effects([time], spec),
-        minimum_bytes=round(result.traffic.minimum_bytes),
-        findings=tuple(map(_check_finding, result.findings)),
+        minimum_bytes=round(launch.result.traffic.minimum_bytes),
+        findings=tuple(map(_check_finding, launch.result.findings)),
     )
 
 
@@ -301,7 +327,7 @@ def facts_of_run(function: Callable[[], object], *, device: str, variant: str) -
             function()
         codes = {launch.code_object.digest: launch.code_object for launch in virtual.launches}
         return [
-            _facts(
+            facts_of_kernel(
                 _parsed(code),
                 device=virtual.spec,
                 digest=code.digest,
@@ -317,9 +343,18 @@ def _compile_only(*_: object, **__: object) -> Any:
     return None
 
 
-def _facts(
+def facts_of_kernel(
     parsed: Kernel, *, device: Device | None, digest: str, toolchain: str | None, variant: str | None
 ) -> KernelFacts:
+    """Instruction facts of a parsed kernel.
+
+    Args:
+        parsed: The kernel.
+        device: What its occupancy is asked of; None leaves that open.
+        digest: Of its code object.
+        toolchain: What compiled it.
+        variant: Name to put on the facts.
+    """
     from wavecast.simulator.timing import kernel_facts
 
     found = kernel_facts(parsed, device)
@@ -383,7 +418,7 @@ def predict_run(function: Callable[[], object], *, device: str, whole: bool = Fa
         launches = list(virtual.launches)
     if not launches:
         raise CliError(f"nothing was launched on {device}", hint="run a function that launches Triton kernels")
-    times = _stream_times(launches, spec)
+    times = stream_times(launches, spec)
     return Prediction(
         arch=spec.arch,
         spec=spec.digest,
@@ -429,7 +464,7 @@ class ScriptLaunches:
         if known is not None:
             self._rows[key] = _with_launch(known, launch)
             return
-        time = launch.result.time if self._rows else _stream_times([launch], self._spec)[0]
+        time = launch.result.time if self._rows else stream_times([launch], self._spec)[0]
         self._rows[key] = _kernel_row([(launch, time)])
 
     @property
@@ -493,23 +528,45 @@ def _with_launch(row: KernelRow, launch: Launch) -> KernelRow:
     )
 
 
+class TakesLaunches(Protocol):
+    """What is told of every launch of a program.
+
+    Attributes:
+        device: Where they are launched, once it is active.
+    """
+
+    device: VirtualDevice | None
+
+    def add(self, launch: Launch) -> None:
+        """Take the next launch."""
+
+
+Launches = TypeVar("Launches", bound=TakesLaunches)
+
+
 @contextmanager
 def script_device(
-    device: str, *, torch_has_it: bool, sample: bool = False, check: bool = False
-) -> Iterator[ScriptLaunches]:
+    device: str,
+    launches_on: Callable[[Device], Launches],
+    *,
+    torch_has_it: bool,
+    sample: bool = False,
+    check: bool = False,
+) -> Iterator[Launches]:
     """A virtual device for a program that knows nothing of it.
 
     Args:
         device: Name of the device.
+        launches_on: Makes of the device's specification what is told of the launches.
         torch_has_it: torch is there, and gets the device as its GPU.
         sample: ``do_bench`` executes a sample of each grid.
-        check: Look for faults in every launch; ``ScriptLaunches.findings`` has them.
+        check: Look for faults in every launch; what is told of the launches finds them on its ``device``.
     """
     from wavecast.simulator.checks import CheckWarning
     from wavecast.simulator.devices.loader import load_device
     from wavecast.simulator.virtual import virtual_device
 
-    launches = ScriptLaunches(load_device(device))
+    launches = launches_on(load_device(device))
     with virtual_device(device, record=launches.add, check=check) as virtual, ExitStack() as stack:
         launches.device = virtual
         virtual.benchmarked_workgroups = "sample" if sample else None
@@ -566,7 +623,7 @@ def combined_us(device: str) -> Callable[[Mapping[str, float]], float]:
     return lambda terms: combine_us(cast("Mapping[Bound, float]", terms), spec)
 
 
-def _width_shares(launches: Sequence[Launch | _FileLaunch], kinds: Sequence[str]) -> dict[int, float]:
+def _width_shares(launches: Sequence[AnyLaunch], kinds: Sequence[str]) -> dict[int, float]:
     """Bytes a lane of executed instructions of these kinds to their share of all bytes that they ask for."""
     asked: Counter[int] = Counter()
     for launch in launches:
@@ -577,7 +634,7 @@ def _width_shares(launches: Sequence[Launch | _FileLaunch], kinds: Sequence[str]
     return {width: asked[width] / total for width in sorted(asked)} if total else {}
 
 
-def _stream_times(launches: Sequence[Launch], device: Device) -> list[TimePrediction]:
+def stream_times(launches: Sequence[AnyLaunch], device: Device) -> list[TimePrediction]:
     """Times in one stream: the first launch finds an idle queue and pays for waking it, the others follow at once."""
     from wavecast.simulator.timing import Position, predict_time
 
@@ -586,7 +643,7 @@ def _stream_times(launches: Sequence[Launch], device: Device) -> list[TimePredic
     return [woken, *(launch.result.time for launch in launches[1:])]
 
 
-def _launch_facts(launch: Launch | _FileLaunch, time: TimePrediction) -> LaunchFacts:
+def _launch_facts(launch: AnyLaunch, time: TimePrediction) -> LaunchFacts:
     from wavecast.simulator.timing import executed_operations
 
     traffic = launch.result.traffic
@@ -649,15 +706,15 @@ def _effects(times: Sequence[TimePrediction], device: Device) -> tuple[Effect, .
     return tuple(sorted(effects, key=lambda effect: -abs(effect.high_us - effect.low_us)))
 
 
-def _kernel_rows(launches: Sequence[Launch | _FileLaunch], times: Sequence[TimePrediction]) -> tuple[KernelRow, ...]:
+def _kernel_rows(launches: Sequence[AnyLaunch], times: Sequence[TimePrediction]) -> tuple[KernelRow, ...]:
     """One row for each code object and grid, in the order of the first launch, times and bytes summed."""
-    groups: dict[tuple[str, tuple[int, ...]], list[tuple[Launch | _FileLaunch, TimePrediction]]] = {}
+    groups: dict[tuple[str, tuple[int, ...]], list[tuple[AnyLaunch, TimePrediction]]] = {}
     for launch, time in zip(launches, times, strict=True):
         groups.setdefault((launch.code_object.digest, launch.grid), []).append((launch, time))
     return tuple(_kernel_row(members) for members in groups.values())
 
 
-def _kernel_row(members: Sequence[tuple[Launch | _FileLaunch, TimePrediction]]) -> KernelRow:
+def _kernel_row(members: Sequence[tuple[AnyLaunch, TimePrediction]]) -> KernelRow:
     launch, time = members[0]
     traffics = [member.result.traffic for member, _ in members]
     resources = launch.result.kernel.resources

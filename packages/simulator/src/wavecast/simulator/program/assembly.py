@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -63,6 +64,7 @@ def parse_assembly(text: str, *, name: str | None = None, lds_bytes: int = 0) ->
         resources=_resources(body.counters, descriptor, metadata.values, lds_bytes),
         functions=body.functions,
         constants=constants,
+        files=body.files,
     )
 
 
@@ -111,7 +113,7 @@ class _Draft:
     operands: tuple[Operand, ...]
     modifiers: Mapping[str, ModifierValue]
     text: str
-    source: SourceLine | None
+    frames: tuple[SourceLine, ...]
 
 
 @dataclass(slots=True)
@@ -124,6 +126,7 @@ class _Body:
     counters: dict[str, int] = field(default_factory=dict)
     functions: dict[str, int] = field(default_factory=dict)
     data: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
 
     def read(self, text: str) -> None:
         drafts: list[_Draft] = []
@@ -149,14 +152,14 @@ class _Body:
     def _read_function(self, name: str, lines: list[str], drafts: list[_Draft], labels: dict[str, int]) -> None:
         """Append the instructions of one function of the text."""
         files: dict[int, str] = {}
-        source: SourceLine | None = None
+        frames: tuple[SourceLine, ...] = ()
         inside = False
         for number, raw in enumerate(lines, start=1):
             code, _, comment = raw.partition(";")
             line = code.strip()
             if not inside:
                 if line.startswith(".file"):
-                    _read_file(line, files)
+                    self._read_file(line, files)
                 elif line == f"{name}:":
                     inside = True
                 elif drafts and (match := _COUNTER.match(raw.strip())):
@@ -170,13 +173,18 @@ class _Body:
                 elif match := _LABEL.match(line):
                     labels[match[1]] = len(drafts)
                 elif line.startswith(".loc"):
-                    source = _source_line(line, comment, files)
+                    frames = _source_frames(line, comment, files)
                 elif line.startswith(".file"):
-                    _read_file(line, files)
+                    self._read_file(line, files)
             elif match := _LABEL.match(line):
                 labels[match[1]] = len(drafts)
             else:
-                drafts.append(_parse_line(line, number, source))
+                drafts.append(_parse_line(line, number, frames))
+
+    def _read_file(self, line: str, files: dict[int, str]) -> None:
+        if match := _FILE.match(line):
+            files[int(match[1])] = name = match[3] or match[2]
+            self.files.setdefault(name, posixpath.join(match[2], match[3]) if match[3] else name)
 
     def _link(self, drafts: list[_Draft], labels: Mapping[str, int]) -> None:
         targets: dict[int, int] = {}
@@ -204,36 +212,31 @@ class _Body:
                     operands=draft.operands,
                     modifiers=draft.modifiers,
                     text=draft.text,
-                    source=draft.source,
+                    source=draft.frames[-1] if draft.frames else None,
                     target=targets.get(index),
                     block=block,
+                    frames=draft.frames,
                 )
             )
 
 
-def _read_file(line: str, files: dict[int, str]) -> None:
-    if match := _FILE.match(line):
-        files[int(match[1])] = match[3] or match[2]
-
-
-def _source_line(line: str, comment: str, files: Mapping[int, str]) -> SourceLine | None:
-    """The position in the kernel's own file: for inlined library code that is the outermost frame of the call chain."""
+def _source_frames(line: str, comment: str, files: Mapping[int, str]) -> tuple[SourceLine, ...]:
+    """The call chain of inlined code, innermost first; its outermost frame is in the kernel's own function."""
     frames = _FRAME.findall(comment)
     if frames:
-        file, number, column = frames[-1]
-        return SourceLine(file, int(number), int(column))
+        return tuple(SourceLine(file, int(number), int(column)) for file, number, column in frames)
     if match := _LOCATION.match(line):
-        return SourceLine(files.get(int(match[1]), "?"), int(match[2]), int(match[3]))
-    return None
+        return (SourceLine(files.get(int(match[1]), "?"), int(match[2]), int(match[3])),)
+    return ()
 
 
-def _parse_line(line: str, number: int, source: SourceLine | None) -> _Draft:
+def _parse_line(line: str, number: int, frames: tuple[SourceLine, ...]) -> _Draft:
     mnemonic, _, rest = line.partition(" ")
     mnemonic, _, tail = mnemonic.partition("\t")
     rest = f"{tail} {rest}".strip()
     opcode, encoding = _split_encoding(mnemonic)
     if opcode.startswith("s_waitcnt"):
-        return _Draft(opcode, "", (), _wait_counters(rest), line, source)
+        return _Draft(opcode, "", (), _wait_counters(rest), line, frames)
     parts = split_operands(rest)
     operands: list[Operand] = []
     modifiers: dict[str, ModifierValue] = {}
@@ -255,7 +258,7 @@ def _parse_line(line: str, number: int, source: SourceLine | None) -> _Draft:
                     modifiers[key] = value
     except AssemblyError as error:
         raise AssemblyError(f"line {number}: {line!r}: {error}") from None
-    return _Draft(opcode, encoding, tuple(operands), modifiers, line, source)
+    return _Draft(opcode, encoding, tuple(operands), modifiers, line, frames)
 
 
 def _modifier_or_operand(word: str, operands: list[Operand]) -> tuple[str, ModifierValue]:

@@ -111,6 +111,7 @@ class Instruction:
         source: Source line of the nearest ``.loc`` before it, or None.
         target: For a branch, the index of the instruction it jumps to, else None.
         block: Number of the basic block it belongs to.
+        frames: Where it stands in inlined code, innermost first; the last is the place of ``source``.
     """
 
     index: int
@@ -122,3 +123,4 @@ class Instruction:
     source: SourceLine | None = None
     target: int | None = None
     block: int = 0
+    frames: tuple[SourceLine, ...] = ()

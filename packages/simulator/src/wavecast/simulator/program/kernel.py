@@ -72,6 +72,7 @@ class Kernel:
         resources: Registers, LDS, scratch.
         functions: First instruction index of each function that the kernel calls; their instructions follow its own.
         constants: Bytes of each constant that the code refers to by name.
+        files: Path of each source file that source lines name, as the compiler wrote it.
     """
 
     name: str
@@ -85,3 +86,4 @@ class Kernel:
     resources: Resources
     functions: Mapping[str, int] = field(default_factory=dict)
     constants: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, str] = field(default_factory=dict)

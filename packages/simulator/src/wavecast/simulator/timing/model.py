@@ -105,6 +105,7 @@ class Evaluation:
         total_us: Time of the launch.
         terms: By resource, as in ``TimePrediction``.
         compute_unit_us: Time of the compute units if the shared memory system delivered everything at once.
+        working_us: Their time with the memory system as it is.
         life: Of the average workgroup, with the memory system as it is.
         matrix_load: Share of the full matrix rate at which the launch multiplies.
     """
@@ -112,6 +113,7 @@ class Evaluation:
     total_us: float
     terms: dict[Bound, float]
     compute_unit_us: float
+    working_us: float
     life: Life
     matrix_load: float
 
@@ -153,7 +155,8 @@ def evaluate(case: Case, device: Device) -> Evaluation:
         **shared,
         Bound.OVERLAP: max(0.0, working_clk / device.clk_per_us - slowest, crowded - slowest),
     }
-    return Evaluation(combine_us(terms, device), terms, compute_us, life, load)
+    working_us = working_clk / device.clk_per_us
+    return Evaluation(combine_us(terms, device), terms, compute_us, working_us, life, load)
 
 
 def coarse_us(case: Case, device: Device, *, load: float) -> float:

@@ -89,6 +89,8 @@ def predict_time(
         cause=explain(case, device, point),
         terms=MappingProxyType(point.terms),
         compute_unit_us=point.compute_unit_us,
+        working_us=point.working_us,
+        wave_clk=sum(point.life.parts_clk.values()) / case.streams.waves,
         residency=traffic.residency,
         instruction_clk=instruction_clk(kernel, point.life.spent_clk, waves=case.streams.waves),
         sensitivity=moved,

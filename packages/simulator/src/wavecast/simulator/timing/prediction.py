@@ -94,6 +94,8 @@ class TimePrediction:
             other is the time that resource alone would need, but for ``overlap``: what the launch takes beyond the
             slowest of them, because its phases wait for one another.
         compute_unit_us: Time of the compute units.
+        working_us: Time until the busiest compute unit is done, with the memory system as it is.
+        wave_clk: Cycles from the start of a workgroup to the end of the average one of its waves.
         residency: Occupancy and what limits it.
         instruction_clk: Executed instructions with the cycles that the average wave spends in each, in the order of
             the kernel.
@@ -108,6 +110,8 @@ class TimePrediction:
     cause: str
     terms: Mapping[Bound, float]
     compute_unit_us: float
+    working_us: float
+    wave_clk: float
     residency: Residency
     instruction_clk: tuple[InstructionClk, ...]
     sensitivity: tuple[Sensitivity, ...]

@@ -211,6 +211,7 @@ def _instruction_table(
                 executed=counts[Count.EXECUTED],
                 lanes=counts[Count.LANES],
                 bytes_asked=counts[Count.BYTES],
+                distinct_bytes=counts[Count.UNIQUE_BYTES],
                 segments=counts[Count.SEGMENTS],
                 lines=counts[Count.LINES],
                 quad_clk=counts[Count.QUAD_CLK],

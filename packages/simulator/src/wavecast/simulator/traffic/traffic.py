@@ -21,6 +21,7 @@ class InstructionTraffic:
         executed: Wave instructions.
         lanes: Active lanes.
         bytes_asked: Bytes the lanes ask for.
+        distinct_bytes: Distinct bytes of each wave instruction, summed.
         segments: Distinct 64-byte segments of each wave instruction, summed.
         lines: Distinct 128-byte lines of each wave instruction, summed.
         quad_clk: Address cycles if quads never share one.
@@ -43,6 +44,7 @@ class InstructionTraffic:
     executed: int
     lanes: int
     bytes_asked: int
+    distinct_bytes: int
     segments: int
     lines: int
     quad_clk: int
