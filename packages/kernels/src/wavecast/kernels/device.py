@@ -122,12 +122,11 @@ def has_fp8(arch: str) -> bool:
     return any(fmt.is_native_on(arch) for fmt in FORMATS)
 
 
-@torch.compiler.assume_constant_result
 def default_format_name() -> str:
     """Name of the format that training takes when it is given none: the native one of the active device, else E4M3FN.
 
-    torch.compile asks once and keeps the answer in the compiled code, as a process has GPUs of one kind; after a
-    virtual device comes or goes, call ``torch.compiler.reset()``.
+    torch.compile asks once and keeps the answer in the compiled code, as a process has GPUs of one kind (see
+    ``wavecast.kernels.ops``); after a virtual device comes or goes, call ``torch.compiler.reset()``.
     """
     arch = active_arch()
     return (E4M3FN if arch is None or not has_fp8(arch) else native_format(arch)).name

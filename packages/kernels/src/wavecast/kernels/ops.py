@@ -20,6 +20,7 @@ from torch.library import Library, register_autograd, register_fake
 
 from wavecast.kernels.blockwise import api as _blockwise
 from wavecast.kernels.colwise_per_group import api as _colwise
+from wavecast.kernels.device import default_format_name
 from wavecast.kernels.dual_layout import api as _dual_layout
 from wavecast.kernels.expert_weights import api as _expert_weights
 from wavecast.kernels.formats import format_named
@@ -37,6 +38,9 @@ from wavecast.kernels.weight_transpose import api as _weight_transpose
 from wavecast.kernels.wgrad_copies import api as _wgrad_copies
 
 _LIBRARY = Library("wavecast", "FRAGMENT")
+
+# Not a decorator where it stands: that would load the compiler, a second, with every operator.
+torch.compiler.assume_constant_result(default_format_name)
 
 
 def _no_derivative(ctx: Any, *gradients: torch.Tensor) -> None:

@@ -84,6 +84,7 @@ class CacheState:
     l2_used: np.ndarray = field(init=False)
     l2_masks: np.ndarray = field(init=False)
     l2_filled: np.ndarray = field(init=False)
+    l2_sets: np.ndarray = field(init=False)
     mall_tags: np.ndarray = field(init=False)
     mall_used: np.ndarray = field(init=False)
     mall_dirty: np.ndarray = field(init=False)
@@ -95,14 +96,15 @@ class CacheState:
     def __post_init__(self) -> None:
         line, xcds = self.device.l2.line_bytes, self.device.compute.num_xcd
         sets = _scaled_sets(self.device.l2.bytes_per_xcd, line, self.device.l2.ways, self.fraction / self.stride)
-        self.l2_tags = np.full((xcds, sets, self.device.l2.ways), EMPTY, dtype=np.uint64)
+        # A launch touches few sets, as a rule: a set gets its content when it is first touched, and only those that
+        # were are looked at in the end. The first number is how many there are, behind it their numbers stand in that
+        # order, counted through all XCDs, and behind those a mark for each set.
+        self.l2_sets = np.zeros(1 + 2 * xcds * sets, dtype=np.int64)
+        self.l2_tags = np.empty((xcds, sets, self.device.l2.ways), dtype=np.uint64)
         self.l2_used = np.zeros(self.l2_tags.shape, dtype=np.int64)
         self.l2_masks = np.zeros((*self.l2_tags.shape, 2), dtype=np.uint64)
         self.l2_filled = np.zeros(self.l2_tags.shape, dtype=np.bool_)
         sets = _scaled_sets(self.device.mall.bytes, line, WAYS, self.fraction / self.stride)
-        # A launch touches few of its sets, as a rule: a set gets its content when it is first touched, and only those
-        # that were are looked at in the end. The first number is how many there are, behind it they stand in that
-        # order, and behind those a mark for each set.
         self.mall_sets = np.zeros(1 + 2 * sets, dtype=np.int64)
         self.mall_tags = np.empty((1, sets, WAYS), dtype=np.uint64)
         self.mall_used = np.zeros(self.mall_tags.shape, dtype=np.int64)
@@ -116,7 +118,9 @@ class CacheState:
     @property
     def dirty_lines_per_xcd(self) -> float:
         """Dirty lines in an L2 now, scaled back to all workgroups and lines and bounded by its capacity."""
-        dirty = np.count_nonzero(self.l2_masks[..., 0] | self.l2_masks[..., 1]) / self.l2_tags.shape[0]
+        xcds, sets, ways = self.l2_tags.shape
+        masks = self.l2_masks.reshape(xcds * sets, ways, 2)[_touched(self.l2_sets)]
+        dirty = np.count_nonzero(masks[..., 0] | masks[..., 1]) / xcds
         capacity = self.device.l2.bytes_per_xcd / self.device.l2.line_bytes
         return float(min(dirty * self.stride / self.fraction, capacity))
 
@@ -134,6 +138,7 @@ class CacheState:
             self.l2_used,
             self.l2_masks,
             self.l2_filled,
+            self.l2_sets,
             self.mall_tags,
             self.mall_used,
             self.mall_dirty,
@@ -152,7 +157,7 @@ class CacheState:
     @property
     def mall_lines(self) -> np.ndarray:
         """Lines in the memory-side cache now, uint64, the least recently used first."""
-        touched = self.mall_sets[1 : 1 + self.mall_sets[0]]
+        touched = _touched(self.mall_sets)
         tags, used = self.mall_tags[0, touched], self.mall_used[0, touched]
         held = tags != EMPTY
         return np.asarray(tags[held][np.argsort(used[held])])
@@ -165,9 +170,15 @@ class CacheState:
         """
         before = int(self.totals[Flow.FABRIC_WRITE_BYTES])
         mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets
-        _drain(self.l2_tags, self.l2_masks, *mall, self.totals, self.clock)
+        l2_sets = np.sort(_touched(self.l2_sets))
+        _drain(self.l2_tags, self.l2_masks, l2_sets, *mall, self.totals, self.clock)
         written = (int(self.totals[Flow.FABRIC_WRITE_BYTES]) - before) * self.stride / min(1.0, self.fraction)
         return min(round(written), self.device.l2.bytes_per_xcd * self.device.compute.num_xcd)
+
+
+def _touched(sets: np.ndarray) -> np.ndarray:
+    """Numbers of the sets that were touched, in that order."""
+    return sets[1 : 1 + sets[0]]
 
 
 def _scaled_sets(capacity: int, line: int, ways: int, fraction: float) -> int:
@@ -282,6 +293,18 @@ def _sector_bytes(bits: Any) -> Any:
 
 
 @compiled
+def _open(sets: np.ndarray, number: Any, tags: np.ndarray) -> Any:
+    """Mark a set as touched, and empty it if it was not before."""
+    mark = 1 + len(sets) // 2 + number
+    if sets[mark] == 0:
+        sets[mark] = 1
+        sets[0] += 1
+        sets[sets[0]] = number
+        for way in range(len(tags)):
+            tags[way] = EMPTY
+
+
+@compiled
 def _touch_mall(
     tags: np.ndarray,
     used: np.ndarray,
@@ -294,13 +317,7 @@ def _touch_mall(
 ) -> Any:
     """Access the memory-side cache; what leaves it dirty is written to HBM. Returns whether it hit."""
     index = set_of(line, tags.shape[1])
-    mark = 1 + tags.shape[1] + index
-    if sets[mark] == 0:
-        sets[mark] = 1
-        sets[0] += 1
-        sets[sets[0]] = index
-        for way in range(tags.shape[2]):
-            tags[0, index, way] = EMPTY
+    _open(sets, index, tags[0, index])
     way, hit = find_way(tags[0, index], used[0, index], line, now)
     if not hit:
         totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(dirty[0, index, way])
@@ -352,6 +369,7 @@ def _run(
     l2_used: np.ndarray,
     l2_masks: np.ndarray,
     l2_filled: np.ndarray,
+    l2_sets: np.ndarray,
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
@@ -381,6 +399,7 @@ def _run(
         index = (
             l2_set_of(line, l2_map[1], l2_map[2], l2_map[3], l2_map[4], l2_map[5]) if is_whole else set_of(line, sets)
         )
+        _open(l2_sets, xcd * sets + index, l2_tags[xcd, index])
         way, hit = find_way(l2_tags[xcd, index], l2_used[xcd, index], line, now)
         masks = l2_masks[xcd, index, way]
         if not hit:
@@ -411,6 +430,7 @@ def _run(
 def _drain(
     l2_tags: np.ndarray,
     l2_masks: np.ndarray,
+    l2_sets: np.ndarray,
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
@@ -418,25 +438,16 @@ def _drain(
     totals: np.ndarray,
     clock: np.ndarray,
 ) -> Any:
-    for xcd in range(l2_tags.shape[0]):
-        for index in range(l2_tags.shape[1]):
-            for way in range(l2_tags.shape[2]):
-                masks = l2_masks[xcd, index, way]
-                if masks[0] | masks[1]:
-                    clock[0] += 1
-                    _write_back(
-                        l2_tags[xcd, index, way],
-                        masks[0],
-                        masks[1],
-                        mall_tags,
-                        mall_used,
-                        mall_dirty,
-                        mall_sets,
-                        totals,
-                        clock[0],
-                    )
-                    masks[0] = np.uint64(0)
-                    masks[1] = np.uint64(0)
+    for number in l2_sets:
+        xcd, index = number // l2_tags.shape[1], number % l2_tags.shape[1]
+        for way in range(l2_tags.shape[2]):
+            masks = l2_masks[xcd, index, way]
+            if masks[0] | masks[1]:
+                clock[0] += 1
+                mall = mall_tags, mall_used, mall_dirty, mall_sets
+                _write_back(l2_tags[xcd, index, way], masks[0], masks[1], *mall, totals, clock[0])
+                masks[0] = np.uint64(0)
+                masks[1] = np.uint64(0)
     for place in range(1, 1 + mall_sets[0]):
         index = mall_sets[place]
         for way in range(mall_tags.shape[2]):

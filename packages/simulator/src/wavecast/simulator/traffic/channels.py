@@ -41,13 +41,18 @@ class ChannelLoad:
         pairs = zip(self._hottest.tolist(), self._total.tolist(), strict=True)
         return tuple(max(1.0, hottest * channels / total) if total else 1.0 for hottest, total in pairs)
 
-    def close(self) -> None:
-        """Take stock of the co-resident workgroups and start anew with the next."""
-        for number, counts in enumerate(self.counts):
+    def close(self, steps: int = STEPS) -> None:
+        """Take stock of the co-resident workgroups and start anew with the next.
+
+        Args:
+            steps: Steps that any of them has taken.
+        """
+        reached = self.counts[:, :, :steps]
+        for number, counts in enumerate(reached):
             hottest, total = _windows(counts)
             self._hottest[number] += hottest
             self._total[number] += total
-        self.counts[:] = 0
+        reached[:] = 0
 
 
 @compiled

@@ -39,13 +39,14 @@ LINE = np.dtype(
     align=True,
 )
 _CHUNK = 1 << 16
+_FIRST_SIZE = 1 << 10
 
 
 @dataclass
 class UniqueLines:
     """A hash table of the lines touched, with open addressing; filled batch by batch."""
 
-    _table: np.ndarray = field(default_factory=lambda: np.zeros(1 << 18, dtype=LINE))
+    _table: np.ndarray = field(default_factory=lambda: np.zeros(_FIRST_SIZE, dtype=LINE))
     _count: int = 0
 
     def add(self, events: np.ndarray, kinds: tuple[int, ...], *, clusters: np.ndarray, stride: int = 1) -> None:
@@ -58,11 +59,12 @@ class UniqueLines:
             stride: One line in so many is taken, see ``is_followed``.
         """
         for start in range(0, len(events), _CHUNK):
-            if 2 * (self._count + _CHUNK) > len(self._table):
-                grown = np.zeros(2 * len(self._table), dtype=LINE)
+            part = events[start : start + _CHUNK]
+            needed = 2 * (self._count + len(part))
+            if needed > len(self._table):
+                grown = np.zeros(1 << (needed - 1).bit_length(), dtype=LINE)
                 _rehash(self._table, grown)
                 self._table = grown
-            part = events[start : start + _CHUNK]
             self._count += _insert(self._table, part, kinds[0], kinds[-1], clusters, stride)
 
     def merged(self, stride: int = 1) -> Footprint:
@@ -179,6 +181,19 @@ def _by_buffer(
 
 def _line_count(buffer: BufferRange, line_bytes: int) -> int:
     return (buffer.address + buffer.size_bytes - 1) // line_bytes - buffer.address // line_bytes + 1
+
+
+@compiled
+def common(first: np.ndarray, second: np.ndarray) -> Any:
+    """How many numbers two ascending arrays without repetitions share."""
+    count, here, there = 0, 0, 0
+    while here < len(first) and there < len(second):
+        count += first[here] == second[there]
+        if first[here] <= second[there]:
+            here += 1
+        else:
+            there += 1
+    return count
 
 
 @compiled

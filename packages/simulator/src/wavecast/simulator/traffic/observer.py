@@ -23,7 +23,7 @@ from wavecast.simulator.traffic.caches import (
 )
 from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.coalescing import COUNTS, Count
-from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines
+from wavecast.simulator.traffic.footprint import BufferRange, Footprint, UniqueLines, common
 from wavecast.simulator.traffic.kept import KeptLines
 from wavecast.simulator.traffic.l1 import empty_l1, settle, thin_out
 from wavecast.simulator.traffic.l2_map import hashed_map, plain_map
@@ -48,6 +48,15 @@ class _Caches:
 
     state: CacheState
     levels: np.ndarray
+
+
+@dataclass(frozen=True)
+class _Lines:
+    """Distinct lines of a launch, whatever the caches did with them; ``rewritten`` is how many are read and written."""
+
+    reads: Footprint
+    writes: Footprint
+    rewritten: int
 
 
 class TrafficObserver:
@@ -172,10 +181,14 @@ class TrafficObserver:
             workgroup = int(records["workgroup"][done])
             if workgroup >= self._window_end:
                 self._simulate()
-                self._channels.close()
+                self._close_channels()
                 self._window_end = workgroup + self._resident
             else:
                 self._make_room()
+
+    def _close_channels(self) -> None:
+        self._channels.close(int(self._cursor[Cursor.STEPS]))
+        self._cursor[Cursor.STEPS] = 0
 
     def _simulate(self) -> None:
         """Send the collected batch through the caches and forget it."""
@@ -220,10 +233,12 @@ class TrafficObserver:
             execution: What the engine returned for the same launch.
         """
         self._simulate()
-        self._channels.close()
+        self._close_channels()
         is_cold = self._kept is None or not len(self._kept.lines)
+        reads, writes = self._reads.merged(self._stride), self._writes.merged(self._stride)
+        lines = _Lines(reads, writes, common(reads.lines, writes.lines))
         results = [
-            self._summary(execution, caches, imbalance, is_cold=is_cold)
+            self._summary(execution, caches, imbalance, lines, is_cold=is_cold)
             for caches, imbalance in zip(self._cache_states(), self._channels.imbalance, strict=False)
         ]
         if self._kept is not None:
@@ -231,15 +246,18 @@ class TrafficObserver:
         plain = results[1] if len(results) > 1 else replace(results[0], channel_imbalance=self._channels.imbalance[1])
         return replace(results[0], with_plain_map=plain)
 
-    def _summary(self, execution: Execution, caches: _Caches, imbalance: float, *, is_cold: bool) -> Traffic:
+    def _summary(
+        self, execution: Execution, caches: _Caches, imbalance: float, lines: _Lines, *, is_cold: bool
+    ) -> Traffic:
         dirty = caches.state.dirty_lines_per_xcd
         last_bytes = caches.state.drain()
         observed = Observed(
             counts=self._counts,
             levels=self._levels_of_all_lines(caches),
             totals=caches.state.totals * self._stride,
-            reads=self._reads.merged(self._stride),
-            writes=self._writes.merged(self._stride),
+            reads=lines.reads,
+            writes=lines.writes,
+            rewritten=lines.rewritten,
             atomic_lines=np.concatenate(self._atomic_lines) if self._atomic_lines else np.zeros(0, dtype=np.uint64),
             dirty_lines_per_xcd=dirty,
             last_write_back_bytes=last_bytes,

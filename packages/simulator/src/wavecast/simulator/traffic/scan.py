@@ -38,6 +38,7 @@ class Cursor(IntEnum):
     SLOT = 2  # its place in the batch; -1 before the first
     EVENTS = 3  # events of the batch
     SETTLED = 4  # those that have been through L1
+    STEPS = 5  # of their memory streams that waves of this window have taken, at most
 
 
 def start_of_trace() -> np.ndarray:
@@ -149,6 +150,7 @@ def scan(
             event["slot"], event["xcd"], event["kind"] = cursor[Cursor.SLOT], xcd, kind
             used += 1
         order[waves[record]] = step + 1
+        cursor[Cursor.STEPS] = max(cursor[Cursor.STEPS], step + 1)
     cursor[Cursor.EVENTS] = used
     return len(instructions)
 

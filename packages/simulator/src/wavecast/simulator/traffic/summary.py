@@ -32,6 +32,7 @@ class Observed:
         totals: int64, one entry a ``Flow``.
         reads: Distinct lines read.
         writes: Distinct lines written or updated.
+        rewritten: Entries that both of them have.
         atomic_lines: uint64, line of every atomic wave instruction and line.
         dirty_lines_per_xcd: Dirty lines an L2 holds at the end.
         last_write_back_bytes: Bytes that all L2s write back then, of the whole grid.
@@ -44,6 +45,7 @@ class Observed:
     totals: np.ndarray
     reads: Footprint
     writes: Footprint
+    rewritten: int
     atomic_lines: np.ndarray
     dirty_lines_per_xcd: float
     last_write_back_bytes: int
@@ -114,9 +116,7 @@ def summarise(
         minimum_read_bytes=round(read_bytes),
         minimum_write_bytes=round(write_bytes),
         footprint_bytes=round((lines + written_lines) * line),
-        rewritten_share=_share(
-            len(np.intersect1d(observed.reads.lines, observed.writes.lines)), len(observed.reads.lines)
-        ),
+        rewritten_share=_share(observed.rewritten, len(observed.reads.lines)),
         coalescing_efficiency=min(1.0, asked / moved) if moved else 1.0,
         channel_imbalance=observed.channel_imbalance,
         atomic_requests=round(float(counts[atomics, Count.REQUESTS].sum()) * scale),
