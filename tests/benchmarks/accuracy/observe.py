@@ -161,6 +161,10 @@ def observe(
     return wanted
 
 
+def _execute_on(launch: Launch, name: str) -> Observation:
+    return execute(launch, load_device(name))
+
+
 def _execute_all(
     pairs: Sequence[tuple[Launch, str]], store: Store, jobs: int, progress: Callable[[int, int, str], None]
 ) -> None:
@@ -170,7 +174,7 @@ def _execute_all(
             store.save(execute(launch, load_device(name)))
         return
     with ProcessPoolExecutor(jobs) as pool:
-        running = {pool.submit(execute, launch, load_device(name)): launch for launch, name in pairs}
+        running = {pool.submit(_execute_on, launch, name): launch for launch, name in pairs}
         for done, future in enumerate(as_completed(running)):
             store.save(future.result())
             progress(done + 1, len(pairs), running[future].source.kernel)

@@ -167,7 +167,7 @@ def test_an_observation_is_executed_once_and_priced_again(tmp_path: Path) -> Non
 @pytest.mark.execute
 def test_prices_are_kept_for_the_same_constants_and_model(tmp_path: Path) -> None:
     store, programs = Store(tmp_path), [copy_program(nbytes << 20) for nbytes in range(1, 21)]
-    keys = observe([(step.launch, "mi300a") for program in programs for step in program.launches], store)
+    keys = observe([(step.launch, "mi300a") for program in programs for step in program.launches], store, jobs=2)
     counts: list[int] = []
     rounds = [
         Pricer(keys, store).price(programs, Variant, jobs=jobs, progress=lambda done, total: counts.append(total))
