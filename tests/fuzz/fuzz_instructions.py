@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -181,14 +182,18 @@ def _reduced(family: str, arch: str, seed: int) -> Mismatch:
     return Mismatch(family, arch, seed, message, entry=entry_of(program, message))
 
 
+def _registers(line: str) -> set[int]:
+    """Numbers of the vector registers in an instruction."""
+    found = {int(number) for number in re.findall(r"\bv(\d+)", line)}
+    for first, last in re.findall(r"\bv\[(\d+):(\d+)\]", line):
+        found |= set(range(int(first), int(last) + 1))
+    return found
+
+
 def entry_of(program: Program, found: str) -> dict[str, Any]:
     """A program as the corpus keeps it: text, what stands in registers and memory before, and after by the model."""
     start, want = program.start, program.state
-    used = [
-        row
-        for row in range(256)
-        if any(name in "\n".join(program.lines) for name in (f"v{row}", f"v[{row}:", f":{row}]"))
-    ]
+    used = {row for line in program.lines for row in _registers(line)}
     changed = [row for row in range(256) if not np.array_equal(start.vector[row], want.vector[row])]
     return {
         "kind": "instructions",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 from wavecast.simulator.errors import MemoryFaultError
 from wavecast.simulator.virtual import virtual_device
@@ -122,3 +125,19 @@ def test_launches_share_the_memory_side_cache_if_whole_grids_run() -> None:
 
     assert read_bytes("all") == [1 << 18, 0]
     assert read_bytes("sample") == [1 << 18, 1 << 18]
+
+
+@triton.jit
+def sine_kernel(source, target, BLOCK: tl.constexpr):
+    index = tl.arange(0, BLOCK)
+    tl.store(target + index, libdevice.sin(tl.load(source + index)))
+
+
+def test_sine_in_double_precision_of_angles_of_any_size() -> None:
+    """Large angles need bits of 2/π. With contraction, Triton's default, the compiled reduction itself loses them."""
+    source = torch.cat([torch.linspace(-10, 10, 32, dtype=torch.float64), 10.0 ** torch.linspace(3, 308, 32).double()])
+    target = torch.zeros_like(source)
+    with virtual_device("mi300x"):
+        sine_kernel[(1,)](source, target, BLOCK=64, enable_fp_fusion=False)
+    expected = torch.tensor([math.sin(angle) for angle in source.tolist()], dtype=torch.float64)
+    assert float((target - expected).abs().max()) <= 2.0**-52
