@@ -249,6 +249,19 @@ def test_variants_of_an_experiment_beside_each_other(capsys: pytest.CaptureFixtu
     assert sum(fences[1]) == 0
 
 
+def test_longest_kernels_stand_beside_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["weight-transpose", "--shape", "experts=1,k=256,n=256", "--variant", "atomic-relaxed"]
+    assert run(["inspect", *arguments, "--diff", "wavecast"]) == 0
+    assert "\nall kernels: atomic-relaxed " in capsys.readouterr().out
+    assert run(["inspect", *arguments, "--diff", "wavecast", "--json"]) == 0
+    kernels = diff_from_json(json.loads(capsys.readouterr().out)).kernels
+    times = [item.before.times for item in kernels if item.before]
+    (paired,) = (item for item in kernels if item.before and item.after)
+    assert len(times) == len(kernels) > 1
+    assert paired.before is not None
+    assert paired.before.times is max((time for time in times if time), key=lambda time: time.predicted_us)
+
+
 @pytest.fixture
 def bare(tmp_path: Path) -> list[str]:
     """Arguments that launch a kernel whose code names no line."""

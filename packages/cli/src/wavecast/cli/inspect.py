@@ -153,6 +153,8 @@ def _show_diff(request: Request, other: str, selection: Selection, *, json: bool
         return
     for item in document.kernels:
         line_tables.print_diff(item, selection, before=names[0], after=names[1], wide=wide)
+    if len(document.kernels) > 1:
+        line_tables.print_totals(document, wide=wide)
 
 
 def _sides(request: Request, other: str) -> tuple[Request, Request, tuple[str, str]]:

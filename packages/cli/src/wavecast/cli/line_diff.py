@@ -49,7 +49,7 @@ class DiffDocument:
         schema: ``wavecast.inspect-diff/1``.
         before: What stands on the left: a variant, a file or a script.
         after: What stands on the right.
-        kernels: Kernels of the same name; the others in their order.
+        kernels: Kernels of one name; of the others the longest with the longest.
     """
 
     schema: str
@@ -64,18 +64,20 @@ class DiffDocument:
 
 
 def diff(before: Sequence[Inspection], after: Sequence[Inspection]) -> tuple[KernelDiff, ...]:
-    """Put kernels, and their lines, beside each other: those of the same name, then the others in their order."""
+    """Put kernels, and their lines, beside each other: those of one name, then the longest with the longest."""
+    partners: dict[int, Inspection] = {}
     waiting = list(after)
-    partners: list[Inspection | None] = []
-    for kernel in before:
+    for place, kernel in enumerate(before):
         partner = next((item for item in waiting if item.facts.name == kernel.facts.name), None)
         if partner is not None:
-            waiting.remove(partner)
-        partners.append(partner)
-    pairs: list[tuple[Inspection | None, Inspection | None]] = []
-    for kernel, partner in zip(before, partners, strict=True):
-        pairs.append((kernel, partner if partner or not waiting else waiting.pop(0)))
-    pairs += [(None, kernel) for kernel in waiting]
+            partners[place] = partner
+            waiting = [item for item in waiting if item is not partner]
+    alone = sorted((place for place in range(len(before)) if place not in partners), key=lambda p: -_time_us(before[p]))
+    partners |= dict(zip(alone, sorted(waiting, key=lambda item: -_time_us(item)), strict=False))
+    pairs: list[tuple[Inspection | None, Inspection | None]]
+    pairs = [(kernel, partners.get(place)) for place, kernel in enumerate(before)]
+    taken = {id(item) for item in partners.values()}
+    pairs += [(None, kernel) for kernel in after if id(kernel) not in taken]
     return tuple(KernelDiff(one, other, _pairs(_lines(one), _lines(other))) for one, other in pairs)
 
 
@@ -94,6 +96,10 @@ def diff_from_json(data: Any) -> DiffDocument:
         }
         kernels.append(KernelDiff(**sides, lines=tuple((one, other) for one, other in entry["lines"])))
     return DiffDocument(**{**values, "kernels": tuple(kernels)})
+
+
+def _time_us(kernel: Inspection) -> float:
+    return kernel.times.predicted_us if kernel.times else 0.0
 
 
 def _lines(kernel: Inspection | None) -> Sequence[Line]:

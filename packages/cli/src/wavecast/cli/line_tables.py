@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from wavecast.cli import output
 from wavecast.cli.errors import CliError, misuse
 from wavecast.cli.facts import MEMORY_GROUPS, Group, KernelFacts
-from wavecast.cli.line_diff import KernelDiff
+from wavecast.cli.line_diff import DiffDocument, KernelDiff
 from wavecast.cli.line_times import Costs, Inspection, KernelTimes, Line, total
 
 NO_LINE = "(no line)"
@@ -143,6 +143,18 @@ def print_diff(item: KernelDiff, selection: Selection, *, before: str, after: st
     if item.lines:
         _print_line_diff(item, selection, wide=wide)
     _print_summary(item, wide=wide)
+
+
+def print_totals(document: DiffDocument, *, wide: bool) -> None:
+    """Print what all kernels of both sides take together, if they were launched."""
+    before, after = (
+        sum(kernel.times.predicted_us for item in document.kernels if (kernel := side(item)) and kernel.times)
+        for side in (lambda item: item.before, lambda item: item.after)
+    )
+    if before and after:
+        short = output.significant
+        text = f"all kernels: {document.before} {short(before)} µs, {document.after} {short(after)} µs"
+        output.print_table(f"{text}, {output.times(before / after)}", wide=wide)
 
 
 def _print_heading(facts: KernelFacts, *, wide: bool) -> None:

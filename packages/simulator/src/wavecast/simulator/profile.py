@@ -25,6 +25,8 @@ WRITE_BACK = "L2s write back at the end"
 WAVE_START = "start of the waves"
 SHARED = "device as a whole: "
 _SEGMENT_BYTES = 64
+# Less than this part of the time is what rounding left.
+_NOTHING = 1e-9
 _BARRIER = "s_barrier"
 _READS = (AccessKind.LOAD, AccessKind.LDS_DIRECT)
 _WRITES = (AccessKind.STORE, AccessKind.ATOMIC)
@@ -125,7 +127,7 @@ def profile_launch(result: LaunchResult, time: TimePrediction, device: Device) -
             _instruction(result, device, index, tuple(clk * per_clk for clk in clks), traffic.get(index))
             for index, clks in parts.items()
         ),
-        tuple((name, us) for name, us in rest if us > 0),
+        tuple((name, us) for name, us in rest if us > _NOTHING * time.predicted_us),
     )
 
 
