@@ -36,6 +36,7 @@ def test_names() -> None:
         "transposed-copy",
         "grouped-gemm",
         "grouped-weight-gradient",
+        "autotune-space",
         "scaled-gemm",
     ]
 

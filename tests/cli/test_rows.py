@@ -13,6 +13,8 @@ from wavecast.cli.rows import (
     KernelRow,
     Row,
     RowSensitivity,
+    RowTuning,
+    Tuning,
     document_from_json,
     document_to_json,
     error_percent,
@@ -51,7 +53,7 @@ def test_keys_and_their_order_are_the_contract() -> None:
 
 def test_every_key_is_documented(root: Path) -> None:
     page = (root / "docs/reference/rows.md").read_text()
-    schemas = (Row, KernelRow, RowSensitivity, Effect)
+    schemas = (Row, KernelRow, RowSensitivity, Effect, RowTuning, Tuning)
     missing = [item.name for schema in schemas for item in fields(schema) if f"| `{item.name}` |" not in page]
     assert not missing
 
@@ -83,6 +85,22 @@ def test_sensitivity_is_a_part_of_its_own(root: Path) -> None:
             document_from_json(wrong)
     with pytest.raises(RowError, match="low_us is None"):
         an_effect(low_us=None)
+
+
+def test_tuning_is_a_part_of_its_own() -> None:
+    tuning = Tuning(
+        "cast", 3, 2, {"BLOCK=9": "compiler: no"}, "BLOCK=2", "BLOCK=1", ("BLOCK=2",), 1.2, 1.1, 1.3, 4.5, 2, 1
+    )
+    entry = RowTuning.of(a_row(), (tuning,))
+    # Rows that were not tuned have no entry.
+    document = Document("wavecast.predict/1", rows=(a_row(variant="separate-kernels"), a_row()), tuning=(entry,))
+    data = json.loads(json.dumps(document_to_json(document)))
+    assert list(data) == ["schema", "rows", "tuning"]
+    assert document_from_json(data) == document
+    with pytest.raises(RowError, match="a row that is not there"):
+        document_from_json({**data, "rows": data["rows"][:1]})
+    with pytest.raises(RowError, match="compile_s is '4'"):
+        replace(tuning, compile_s="4")
 
 
 def test_unknown_is_null() -> None:

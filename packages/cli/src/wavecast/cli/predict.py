@@ -194,17 +194,16 @@ def _cases(
 
 
 def _document(outcomes: Sequence[Outcome], *, sensitivity: bool) -> Document:
-    from wavecast.cli.rows import PREDICT_SCHEMA, Document, RowSensitivity
+    from wavecast.cli.rows import PREDICT_SCHEMA, Document, RowSensitivity, RowTuning
 
-    entries = [
-        (row, RowSensitivity.of(row, prediction.sensitivity))
-        for outcome in outcomes
-        for row, prediction in zip(outcome.rows, outcome.predictions, strict=True)
-    ]
+    found = [pair for outcome in outcomes for pair in zip(outcome.rows, outcome.predictions, strict=True)]
+    constants = tuple(RowSensitivity.of(row, prediction.sensitivity) for row, prediction in found)
+    tunings = tuple(RowTuning.of(row, prediction.tunings) for row, prediction in found if prediction.tunings)
     return Document(
         schema=PREDICT_SCHEMA,
-        rows=tuple(row for row, _ in entries),
-        sensitivity=tuple(entry for _, entry in entries) if sensitivity else None,
+        rows=tuple(row for row, _ in found),
+        sensitivity=constants if sensitivity else None,
+        tuning=tunings or None,
     )
 
 

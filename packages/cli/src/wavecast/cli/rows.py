@@ -234,6 +234,73 @@ class RowSensitivity:
 
 
 @dataclass(frozen=True, slots=True)
+class Tuning:
+    """How the configuration of one kernel was chosen.
+
+    Attributes:
+        kernel: Symbol of the kernel.
+        configurations: Configurations that there were to choose from.
+        programs: Different programs that they compile to.
+        ruled_out: Configuration to what rules it out.
+        best: The one that is predicted to be fastest.
+        default: The one that is taken without tuning.
+        alike: Those that a benchmark would not tell from the best, which is among them.
+        default_ratio: Time with the default over that with the best; null if the default is ruled out.
+        default_ratio_low: Lower end of its interval, from what the two do not have in common.
+        default_ratio_high: Upper end of it.
+        compile_s: Seconds that compiling took, all configurations that it is noted of, on the machine that did it.
+        compiled: Configurations that were compiled.
+        compile_noted: Those of them whose compilation's time was noted.
+    """
+
+    kernel: str
+    configurations: int
+    programs: int
+    ruled_out: Mapping[str, str]
+    best: str
+    default: str
+    alike: tuple[str, ...]
+    default_ratio: float | None
+    default_ratio_low: float | None
+    default_ratio_high: float | None
+    compile_s: float
+    compiled: int
+    compile_noted: int
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RowTuning:
+    """How the configurations of one row's kernels were chosen.
+
+    Attributes:
+        experiment: Of the row.
+        variant: Of the row.
+        device: Of the row.
+        shape: Of the row.
+        predicted_us: Of the row.
+        kernels: The kernels that were tuned, in launch order.
+    """
+
+    experiment: str
+    variant: str
+    device: str
+    shape: Mapping[str, int]
+    predicted_us: float | None
+    kernels: tuple[Tuning, ...]
+
+    @classmethod
+    def of(cls, row: Row, kernels: tuple[Tuning, ...]) -> RowTuning:
+        """The entry of a row."""
+        return cls(row.experiment, row.variant, row.device, dict(row.shape), row.predicted_us, kernels)
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """Rows with the name of their schema.
 
@@ -241,11 +308,13 @@ class Document:
         schema: ``wavecast.predict/1``.
         rows: The rows.
         sensitivity: One entry a row, in their order; None where nobody asked.
+        tuning: One entry for each row whose kernels were tuned, in their order; None if none was.
     """
 
     schema: str
     rows: tuple[Row, ...]
     sensitivity: tuple[RowSensitivity, ...] | None = None
+    tuning: tuple[RowTuning, ...] | None = None
 
     def __post_init__(self) -> None:
         if self.schema != PREDICT_SCHEMA:
@@ -254,6 +323,9 @@ class Document:
             _identity(entry) for entry in self.sensitivity
         ]:
             raise RowError("sensitivity has not one entry for each row, in the order of the rows")
+        known = [_identity(row) for row in self.rows]
+        if any(_identity(entry) not in known for entry in self.tuning or ()):
+            raise RowError("tuning has an entry for a row that is not there")
 
 
 def error_percent(
@@ -267,9 +339,10 @@ def error_percent(
 
 
 def document_to_json(document: Document) -> dict[str, Any]:
-    """The document as plain JSON data, keys in the order of the fields; ``sensitivity`` only where it is known."""
+    """The document as plain JSON data, keys in the order of the fields; the optional ones only where they are known."""
     data: dict[str, Any] = {"schema": document.schema, "rows": [row_to_json(row) for row in document.rows]}
-    return data if document.sensitivity is None else {**data, "sensitivity": _to_json(document.sensitivity)}
+    optional = {"sensitivity": document.sensitivity, "tuning": document.tuning}
+    return {**data, **{name: _to_json(entries) for name, entries in optional.items() if entries is not None}}
 
 
 def row_to_json(row: Row) -> dict[str, Any]:
@@ -290,21 +363,22 @@ def document_from_json(data: Any) -> Document:
     Raises:
         RowError: If the schema is not known, a key is missing or unknown, or a value has the wrong type.
     """
-    if not isinstance(data, dict) or set(data) - {"sensitivity"} != {"schema", "rows"}:
-        raise RowError('a document is {"schema": …, "rows": […]}, and perhaps "sensitivity": […]')
+    if not isinstance(data, dict) or set(data) - {"sensitivity", "tuning"} != {"schema", "rows"}:
+        raise RowError('a document is {"schema": …, "rows": […]}, and perhaps "sensitivity": […] and "tuning": […]')
     lists = {name: content for name, content in data.items() if name != "schema"}
     if any(not isinstance(content, list) for content in lists.values()):
         raise RowError(f"{' and '.join(lists)} must be lists")
-    entries = lists.get("sensitivity")
+    entries, tunings = lists.get("sensitivity"), lists.get("tuning")
     return Document(
         schema=data["schema"],
         rows=tuple(_row_from_json(row) for row in lists["rows"]),
         sensitivity=None if entries is None else tuple(_sensitivity_from_json(entry) for entry in entries),
+        tuning=None if tunings is None else tuple(_tuning_from_json(entry) for entry in tunings),
     )
 
 
 def _to_json(value: Any) -> Any:
-    if isinstance(value, KernelRow | RowSensitivity | Effect):
+    if isinstance(value, KernelRow | RowSensitivity | Effect | RowTuning | Tuning):
         return {item.name: _to_json(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return dict(value)
@@ -328,7 +402,16 @@ def _sensitivity_from_json(data: Any) -> RowSensitivity:
     return RowSensitivity(**{**values, "constants": constants})
 
 
-def _identity(entry: Row | RowSensitivity) -> tuple[object, ...]:
+def _tuning_from_json(data: Any) -> RowTuning:
+    values = known_keys(RowTuning, data)
+    kernels = tuple(
+        Tuning(**{**kernel, "alike": tuple(kernel["alike"])})
+        for kernel in (known_keys(Tuning, item) for item in values["kernels"])
+    )
+    return RowTuning(**{**values, "kernels": kernels})
+
+
+def _identity(entry: Row | RowSensitivity | RowTuning) -> tuple[object, ...]:
     return entry.experiment, entry.variant, entry.device, dict(entry.shape), entry.predicted_us
 
 

@@ -16,7 +16,7 @@ from wavecast.cli.facts import Group, InstructionCount, KernelFacts
 from wavecast.cli.findings import CheckFinding, Place
 from wavecast.cli.launch_arguments import Parameter
 from wavecast.cli.launches import LaunchFacts, LevelBytes
-from wavecast.cli.rows import Effect, KernelRow
+from wavecast.cli.rows import Effect, KernelRow, Tuning
 
 if TYPE_CHECKING:
     import numpy as np
@@ -52,6 +52,7 @@ class Prediction:
         store_widths: The same of stores.
         launches: Every launch, in order.
         sensitivity: What each uncertain constant makes of the time, the one that moves it most first.
+        tunings: How the configurations of kernels were chosen, in launch order.
         minimum_bytes: Bytes of the lines that the kernels touch, read and written once each; of a kernel file only.
         findings: What checks found, where they were asked for; of a kernel file only.
     """
@@ -67,6 +68,7 @@ class Prediction:
     store_widths: Mapping[int, float] = field(default_factory=dict)
     launches: tuple[LaunchFacts, ...] = ()
     sensitivity: tuple[Effect, ...] = ()
+    tunings: tuple[Tuning, ...] = ()
     minimum_bytes: int | None = None
     findings: tuple[CheckFinding, ...] = ()
 
@@ -377,6 +379,63 @@ def facts_of_kernel(
     )
 
 
+# What ``choose_predicted`` found since ``predict_run`` looked.
+_TUNINGS: list[Tuning] = []
+
+
+def has_virtual_device() -> bool:
+    """Whether launches go to the simulator."""
+    from wavecast.simulator.virtual import active_virtual_device
+
+    return active_virtual_device() is not None
+
+
+def choose_predicted(
+    kernel: Any, configs: Sequence[Any], grid: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> Any:
+    """The configuration with which a launch on the active virtual device is predicted to be fastest.
+
+    Args:
+        kernel: The Triton kernel.
+        configs: Its configurations, the default first.
+        grid: Grid of the launch.
+        args: Its positional arguments; what the tensors on the CPU hold is not kept.
+        kwargs: Its other arguments.
+
+    Raises:
+        CliError: All are ruled out.
+    """
+    from wavecast.simulator.tune import rank
+
+    ranking = rank(kernel, configs, grid=grid, args=args, kwargs=kwargs, keep_tensors=False)
+    ruled_out = {item.name: str(item.ruled_out) for item in ranking.ruled_out}
+    if ranking.best is None:
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in ruled_out.items())
+        raise CliError(f"every configuration of {ranking.kernel} is ruled out: {reasons}", hint="give smaller blocks")
+    default = next(item for item in ranking.candidates if item.config == configs[0])
+    slower = ranking.slower(default) if default.time is not None else None
+    compiled = [item for item in ranking.candidates if item.code_object is not None]
+    noted = [item.compile_s for item in compiled if item.compile_s is not None]
+    _TUNINGS.append(
+        Tuning(
+            kernel=ranking.kernel,
+            configurations=len(ranking.candidates),
+            programs=ranking.programs,
+            ruled_out=ruled_out,
+            best=ranking.best.name,
+            default=default.name,
+            alike=tuple(item.name for item in ranking.alike),
+            default_ratio=slower.ratio if slower else None,
+            default_ratio_low=slower.low if slower else None,
+            default_ratio_high=slower.high if slower else None,
+            compile_s=sum(noted),
+            compiled=len(compiled),
+            compile_noted=len(noted),
+        )
+    )
+    return ranking.best.config
+
+
 def device_names() -> tuple[str, ...]:
     """Names of the devices that can be predicted."""
     from wavecast.simulator.devices import loader
@@ -413,6 +472,7 @@ def predict_run(function: Callable[[], object], *, device: str, whole: bool = Fa
 
     with translated_errors():
         spec = load_device(device)
+        _TUNINGS.clear()
         with virtual_device(device, workgroups="all" if whole else "sample") as virtual:
             function()
         launches = list(virtual.launches)
@@ -431,6 +491,7 @@ def predict_run(function: Callable[[], object], *, device: str, whole: bool = Fa
         store_widths=_width_shares(launches, ("store",)),
         launches=tuple(_launch_facts(launch, time) for launch, time in zip(launches, times, strict=True)),
         sensitivity=_effects(times, spec),
+        tunings=tuple(_TUNINGS),
     )
 
 

@@ -11,7 +11,7 @@ from wavecast.cli import output
 from wavecast.cli.experiments.catalogue import EXPERIMENTS
 from wavecast.cli.experiments.experiment import Experiment
 from wavecast.cli.prediction import Outcome
-from wavecast.cli.rows import Effect, Row
+from wavecast.cli.rows import Effect, Row, Tuning
 
 # Heading and whether it is shown at 80 columns.
 COLUMNS: tuple[tuple[str, bool], ...] = (
@@ -41,11 +41,44 @@ LISTED_EFFECT = 0.01
 
 
 def print_outcome(outcome: Outcome, *, wide: bool = False, sensitivity: bool = False) -> None:
-    """Print the rows of one case and, if asked for, which constants decide each of them."""
+    """Print the rows of one case, how kernels were tuned and, if asked for, which constants decide each row."""
     print_rows(outcome.rows, wide=wide)
+    for row, prediction in zip(outcome.rows, outcome.predictions, strict=True):
+        print_tunings(row, prediction.tunings, wide=wide)
     if sensitivity:
         for row, prediction in zip(outcome.rows, outcome.predictions, strict=True):
             print_sensitivity(row, prediction.sensitivity, wide=wide)
+
+
+def print_tunings(row: Row, tunings: Sequence[Tuning], *, wide: bool = False) -> None:
+    """Print what the choice among the configurations of each kernel was worth, and what it cost."""
+    for tuning in tunings:
+        line = f"{row.variant}, {tuning.kernel}: {_tuning_text(tuning)}"
+        output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
+        for name, reason in tuning.ruled_out.items() if wide else ():
+            output.print_table(f"  {name}: {reason}", wide=wide)
+    if tunings:
+        output.print_table("", wide=wide)
+
+
+def _tuning_text(tuning: Tuning) -> str:
+    unknown = tuning.compiled - tuning.compile_noted
+    compiling = f"compiled in {output.significant(tuning.compile_s)} s"
+    if unknown:
+        compiling += f", without {unknown} that were compiled before times were noted"
+    if tuning.configurations == 1:
+        return f"{tuning.best}; {compiling}"
+    parts = [f"{tuning.configurations} configurations, {tuning.programs} programs, {len(tuning.ruled_out)} ruled out"]
+    if tuning.default_ratio is None:
+        parts.append(f"best {tuning.best}; the default {tuning.default} is ruled out")
+    elif tuning.best == tuning.default:
+        parts.append(f"best the default, {tuning.best}")
+    else:
+        gain = f"{tuning.default_ratio:.3f} ({tuning.default_ratio_low:.3f}–{tuning.default_ratio_high:.3f})"
+        told = "not measurably longer" if tuning.default in tuning.alike else "measurably longer"
+        parts.append(f"best {tuning.best}; the default takes {gain} times as long, {told}")
+    parts.append(f"{len(tuning.alike)} do not differ measurably from the best")
+    return "; ".join([*parts, compiling])
 
 
 def print_sensitivity(row: Row, effects: Sequence[Effect], *, wide: bool = False) -> None:

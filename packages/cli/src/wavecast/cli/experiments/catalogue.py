@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wavecast.cli.errors import misuse, unknown
 from wavecast.cli.experiments import (
+    autotune_space,
     blockwise,
     colwise_per_group,
     dual_layout,
@@ -40,6 +41,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         transposed_copy.EXPERIMENT,
         grouped_gemm.EXPERIMENT,
         grouped_gemm.WEIGHT_GRADIENT,
+        autotune_space.EXPERIMENT,
         scaled_gemm.EXPERIMENT,
     )
 }
