@@ -33,7 +33,7 @@ _vector, _scalar, _memory = fuzz_vector, fuzz_scalar, fuzz_memory
 FAMILIES: dict[str, tuple[Writer, ...]] = {
     "isa-integer": (_vector.integer,) * 6 + (_vector.dot,),
     "isa-compare": (_vector.compare,) * 4 + (_vector.classify,),
-    "isa-float": (_vector.floating,) * 5 + (_vector.fused_half, _vector.accumulate, _vector.scale, _vector.mixed),
+    "isa-float": (_vector.floating,) * 5 + (_vector.three_halves, _vector.accumulate, _vector.scale, _vector.mixed),
     "isa-convert": (_vector.convert, _vector.small_floats, _vector.pack),
     "isa-packed": (_vector.packed,),
     "isa-scalar": (_scalar.arithmetic,) * 4 + (_scalar.compare, _scalar.constant, _scalar.save_exec),

@@ -385,23 +385,31 @@ def compare_and_swap(p: Program) -> None:
     after, olds = simulate(
         memory, places, p.active, width, lambda old, lane: new_values[lane] if old == expected_values[lane] else old
     )
-    target = p.results(words)
+    target, returns = p.results(words), p.rng.random() < 0.6
     if in_lds:
-        address = _given(p, places)
-        p.add(f"ds_cmpst_rtn_b{width} {v(target, words)}, v{address}, {v(row + words, words)}, {v(row, words)}")
+        operands = f"v{_given(p, places)}, {v(row + words, words)}, {v(row, words)}"
+        p.add(f"ds_cmpst_rtn_b{width} {v(target, words)}, {operands}" if returns else f"ds_cmpst_b{width} {operands}")
         p.state.lds = after
     else:
-        address = f"v{_given(p, places)}"
-        tail = "_x2" if words == 2 else ""
-        p.add(f"global_atomic_cmpswap{tail} {v(target, words)}, {address}, {v(row, 2 * words)}, {s(BASE, 2)} sc0")
+        name, data = f"atomic_cmpswap{'_x2' * (words - 1)}", v(row, 2 * words)
+        segment, address, tail = _access(p, places)
+        result = f"{v(target, words)}, " if returns else ""
+        if segment == "buffer":
+            # The result takes the place of the new value.
+            p.add(f"buffer_{name} {data}, {address}{tail}{' sc0' * returns}")
+            target = row
+        else:
+            p.add(f"{segment}_{name} {result}{address}, {data}{tail}{' sc0' * returns}")
         p.state.memory = after
-    _returned(p, target, olds, words, "")
+    if returns:
+        _returned(p, target, olds, words, "")
+    else:
+        _stored(p)
 
 
 def lds_exchange(p: Program) -> None:
     """Exchange, and replacement of the bits of a mask."""
-    kind = _begin_atomics(p)
-    if kind:
+    if _begin_atomics(p):
         return
     words = p.rng.choice([1, 2])
     width = 32 * words
@@ -409,12 +417,19 @@ def lds_exchange(p: Program) -> None:
     address, (row, values), target = _given(p, places), _atomic_data(p, "", words), p.results(words)
     if p.rng.random() < 0.5:
         p.add(f"ds_wrxchg_rtn_b{width} {v(target, words)}, v{address}, {v(row, words)}")
-        update = lambda old, lane: values[lane]  # noqa: E731
-    else:
-        second, others = _atomic_data(p, "", words)
-        p.add(f"ds_mskor_rtn_b{width} {v(target, words)}, v{address}, {v(row, words)}, {v(second, words)}")
-        update = lambda old, lane: old & ~values[lane] | others[lane]  # noqa: E731
-    p.state.lds, olds = simulate(p.state.lds, places, p.active, width, update)
+        p.state.lds, olds = simulate(p.state.lds, places, p.active, width, lambda old, lane: values[lane])
+        _returned(p, target, olds, words, "")
+        return
+    second, others = _atomic_data(p, "", words)
+    p.state.lds, olds = simulate(
+        p.state.lds, places, p.active, width, lambda old, lane: old & ~values[lane] | others[lane]
+    )
+    operands = f"v{address}, {v(row, words)}, {v(second, words)}"
+    if p.rng.random() < 0.5:
+        p.add(f"ds_mskor_b{width} {operands}")
+        _stored(p)
+        return
+    p.add(f"ds_mskor_rtn_b{width} {v(target, words)}, {operands}")
     _returned(p, target, olds, words, "")
 
 

@@ -145,7 +145,8 @@ def save_exec(p: Program) -> None:
         "orn1": lambda a, b: ~a | b,
     }
     text, value = _source(p, 64)
-    first, before = p.scalar_results(2), p.state.exec
+    # All results first: a program that ends in between would leave EXEC changed.
+    first, seen, before = p.scalar_results(2), p.scalar_results(2), p.state.exec
     if p.rng.random() < 0.25:
         name = p.rng.choice(["andn1", "andn2"])
         result = names[name](value, before) & _LONG
@@ -157,8 +158,7 @@ def save_exec(p: Program) -> None:
         p.add(f"s_{name}_saveexec_b64 {s(first, 2)}, {text}")
         p.set_scalar(first, before, 2)
     p.state.scc = int(result != 0)
-    seen = p.scalar_results(2)
     p.add(f"s_mov_b64 {s(seen, 2)}, exec")
     p.set_scalar(seen, result, 2)
-    _observe_scc(p)
     p.add("s_mov_b64 exec, s[32:33]")
+    _observe_scc(p)

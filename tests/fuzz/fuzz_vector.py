@@ -430,18 +430,22 @@ def _write_floats(p: Program, row: int, result: np.ndarray, lanes: np.ndarray | 
     p.write(row, raw.astype(np.uint32) if kind == "f16" else raw, lanes, kind)
 
 
-def fused_half(p: Program) -> None:
-    """Half-precision multiply-add, which selects halves and keeps the other one of its destination."""
+_OF_THREE_HALVES = {"fma": exact.fused, "max3": exact.maximum3, "min3": exact.minimum3, "med3": exact.median}
+
+
+def three_halves(p: Program) -> None:
+    """Half precision with three sources: selects halves and keeps the other one of its destination."""
+    name = p.rng.choice(list(_OF_THREE_HALVES))
     sources = [_float_source(p, "f16", constants=False)[0] for _ in range(3)]
     selects = [p.rng.randrange(2) for _ in range(4)]
     for src, select in zip(sources, selects[:3], strict=True):
         src.bits = src.bits >> (16 * select)
     values = [_signs(p, src, "f16") for src in sources]
     row = p.results(1)
-    result = exact.each(exact.fused, *values, dtype=np.float16).view(np.uint16).astype(np.uint32)
+    result = exact.each(_OF_THREE_HALVES[name], *values, dtype=np.float16).view(np.uint16).astype(np.uint32)
     old = p.state.vector[row]
     bits = (old & 0xFFFF) | result << 16 if selects[3] else (old & 0xFFFF0000) | result
-    p.add(f"v_fma_f16 {v(row)}, {', '.join(src.text for src in sources)} op_sel:[{','.join(map(str, selects))}]")
+    p.add(f"v_{name}_f16 {v(row)}, {', '.join(src.text for src in sources)} op_sel:[{','.join(map(str, selects))}]")
     p.write(row, bits, kind="f16")
 
 
@@ -690,7 +694,7 @@ def small_floats(p: Program) -> None:
     """To 8 bits in pairs, into either half of the destination, and back."""
     name = p.rng.choice(["fp8", "bf8"])
     dtype = _SMALL_FLOATS[p.arch, name]
-    row = p.results(2)
+    row, register = p.results(2), p.scalar_results(2)
     choice = p.rng.randrange(3)
     if choice == 0:
         (a, _), (b, _) = _float_source(p, "f32", constants=True), _float_source(p, "f32", constants=False)
@@ -714,7 +718,6 @@ def small_floats(p: Program) -> None:
         nans |= np.isnan(codes[1].astype(np.uint8).view(dtype).astype(np.float32))
         if nans.any():
             # Lanes with a NaN get a constant on both sides.
-            register = p.scalar_results(2)
             mask = mask_of(nans)
             p.add(f"s_mov_b32 {s(register)}, {mask & _WORD:#x}")
             p.add(f"s_mov_b32 {s(register + 1)}, {mask >> 32:#x}")
