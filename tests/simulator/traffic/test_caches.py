@@ -23,7 +23,7 @@ from wavecast.simulator.traffic.caches import (
     set_of,
 )
 from wavecast.simulator.traffic.channels import ChannelLoad
-from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped_bytes, capped_lines
+from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped_bytes, capped_lines, common
 from wavecast.simulator.traffic.l1 import empty_l1, settle
 from wavecast.simulator.traffic.l2_map import channel_of, hashed_map, l2_set_of, plain_map
 
@@ -330,3 +330,25 @@ def test_settling_drops_lines_that_are_not_followed(device: Device) -> None:
     left = events[: settle(empty_l1(device, 1), events, 0, len(events), levels, 32)]
     assert [int((left["kind"] == kind).sum()) for kind in (READ, WRITE, ATOMIC)] == [8, 8, 256]
     assert levels[0, Level.L2_REQUESTS] == 256  # L1 has seen them all
+
+
+def test_lines_that_two_footprints_share() -> None:
+    first, second = (np.array(lines, dtype=np.uint64) for lines in ([1, 3, 4, 9], [0, 3, 9, 12, 13]))
+    assert common(first, second) == common(second, first) == 2
+    assert common(first, first[:0]) == 0
+    assert common(first, first) == 4
+
+
+def test_a_state_shows_nothing_of_the_one_that_had_its_memory_before(device: Device) -> None:
+    lines = (np.arange(60_000) * 7 % 40_000).astype(np.uint64)
+    found = []
+    for _ in range(2):
+        state = CacheState(device, 1.0)
+        state.fill_mall(lines[:100])
+        levels = run(state, stream(lines, WRITE)) + run(state, stream(lines[::2], READ))
+        dirty, written = state.dirty_lines_per_xcd, state.drain()
+        found.append((levels.tolist(), dirty, written, state.totals.tolist(), state.mall_lines.tolist()))
+        memory = state.l2_tags
+        state.release()
+    assert found[0] == found[1]
+    assert CacheState(device, 1.0).l2_tags is memory

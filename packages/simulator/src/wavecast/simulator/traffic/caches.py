@@ -95,20 +95,18 @@ class CacheState:
 
     def __post_init__(self) -> None:
         line, xcds = self.device.l2.line_bytes, self.device.compute.num_xcd
-        sets = _scaled_sets(self.device.l2.bytes_per_xcd, line, self.device.l2.ways, self.fraction / self.stride)
+        l2_sets = _scaled_sets(self.device.l2.bytes_per_xcd, line, self.device.l2.ways, self.fraction / self.stride)
         # A launch touches few sets, as a rule: a set gets its content when it is first touched, and only those that
         # were are looked at in the end. The first number is how many there are, behind it their numbers stand in that
         # order, counted through all XCDs, and behind those a mark for each set.
-        self.l2_sets = np.zeros(1 + 2 * xcds * sets, dtype=np.int64)
-        self.l2_tags = np.empty((xcds, sets, self.device.l2.ways), dtype=np.uint64)
-        self.l2_used = np.zeros(self.l2_tags.shape, dtype=np.int64)
-        self.l2_masks = np.zeros((*self.l2_tags.shape, 2), dtype=np.uint64)
-        self.l2_filled = np.zeros(self.l2_tags.shape, dtype=np.bool_)
-        sets = _scaled_sets(self.device.mall.bytes, line, WAYS, self.fraction / self.stride)
-        self.mall_sets = np.zeros(1 + 2 * sets, dtype=np.int64)
-        self.mall_tags = np.empty((1, sets, WAYS), dtype=np.uint64)
-        self.mall_used = np.zeros(self.mall_tags.shape, dtype=np.int64)
-        self.mall_dirty = np.zeros(self.mall_tags.shape, dtype=np.uint8)
+        mall_sets = _scaled_sets(self.device.mall.bytes, line, WAYS, self.fraction / self.stride)
+        shape = (xcds, l2_sets, self.device.l2.ways), (1, mall_sets, WAYS)
+        arrays = _arrays_of(shape)
+        self._arrays: _Arrays | None = arrays
+        self.l2_tags, self.l2_used, self.l2_masks = arrays.l2_tags, arrays.l2_used, arrays.l2_masks
+        self.l2_filled, self.l2_sets = arrays.l2_filled, arrays.l2_sets
+        self.mall_tags, self.mall_used = arrays.mall_tags, arrays.mall_used
+        self.mall_dirty, self.mall_sets = arrays.mall_dirty, arrays.mall_sets
         self.totals = np.zeros(len(Flow), dtype=np.int64)
         l2_map = self.l2_map or hashed_map(self.device)
         stride_bits = self.stride.bit_length() - 1
@@ -162,6 +160,14 @@ class CacheState:
         held = tags != EMPTY
         return np.asarray(tags[held][np.argsort(used[held])])
 
+    def release(self) -> None:
+        """Let another state have the memory; this one must not be used any more."""
+        if self._arrays is None:
+            return
+        arrays, self._arrays = self._arrays, None
+        arrays.close_sets()
+        _spare[:] = [arrays, *(other for other in _spare if other.shape == arrays.shape)][:_MOST_SPARE]
+
     def drain(self) -> int:
         """Write back what is dirty at the end of the launch: L2 to the fabric, then the memory-side cache to HBM.
 
@@ -174,6 +180,42 @@ class CacheState:
         _drain(self.l2_tags, self.l2_masks, l2_sets, *mall, self.totals, self.clock)
         written = (int(self.totals[Flow.FABRIC_WRITE_BYTES]) - before) * self.stride / min(1.0, self.fraction)
         return min(round(written), self.device.l2.bytes_per_xcd * self.device.compute.num_xcd)
+
+
+class _Arrays:
+    """Memory of the caches. A set means nothing before it is opened, so the next launch can have it as it is.
+
+    To map it anew costs more than to simulate a small launch.
+    """
+
+    def __init__(self, shape: tuple[tuple[int, int, int], tuple[int, int, int]]) -> None:
+        self.shape = l2, mall = shape
+        self.l2_tags, self.l2_used = np.empty(l2, dtype=np.uint64), np.empty(l2, dtype=np.int64)
+        self.l2_masks, self.l2_filled = np.empty((*l2, 2), dtype=np.uint64), np.empty(l2, dtype=np.bool_)
+        self.l2_sets = np.zeros(1 + 2 * l2[0] * l2[1], dtype=np.int64)
+        self.mall_tags, self.mall_used = np.empty(mall, dtype=np.uint64), np.empty(mall, dtype=np.int64)
+        self.mall_dirty = np.empty(mall, dtype=np.uint8)
+        self.mall_sets = np.zeros(1 + 2 * mall[1], dtype=np.int64)
+
+    def close_sets(self) -> None:
+        """No set is open any more."""
+        for sets in (self.l2_sets, self.mall_sets):
+            sets[1 + len(sets) // 2 + _touched(sets)] = 0
+            sets[0] = 0
+
+
+# Of launches before: those of the last shape, one for each map.
+_spare: list[_Arrays] = []
+_MOST_SPARE = 2
+
+
+def _arrays_of(shape: tuple[tuple[int, int, int], tuple[int, int, int]]) -> _Arrays:
+    """Memory of a launch before if it fits, or new one."""
+    try:
+        arrays = _spare.pop()
+    except IndexError:
+        return _Arrays(shape)
+    return arrays if arrays.shape == shape else _Arrays(shape)
 
 
 def _touched(sets: np.ndarray) -> np.ndarray:
@@ -293,15 +335,15 @@ def _sector_bytes(bits: Any) -> Any:
 
 
 @compiled
-def _open(sets: np.ndarray, number: Any, tags: np.ndarray) -> Any:
-    """Mark a set as touched, and empty it if it was not before."""
+def _open(sets: np.ndarray, number: Any) -> Any:
+    """Mark a set as touched; whether it was not before, and has to be emptied."""
     mark = 1 + len(sets) // 2 + number
-    if sets[mark] == 0:
-        sets[mark] = 1
-        sets[0] += 1
-        sets[sets[0]] = number
-        for way in range(len(tags)):
-            tags[way] = EMPTY
+    if sets[mark] != 0:
+        return False
+    sets[mark] = 1
+    sets[0] += 1
+    sets[sets[0]] = number
+    return True
 
 
 @compiled
@@ -317,7 +359,9 @@ def _touch_mall(
 ) -> Any:
     """Access the memory-side cache; what leaves it dirty is written to HBM. Returns whether it hit."""
     index = set_of(line, tags.shape[1])
-    _open(sets, index, tags[0, index])
+    if _open(sets, index):
+        for way in range(tags.shape[2]):
+            tags[0, index, way], used[0, index, way], dirty[0, index, way] = EMPTY, 0, 0
     way, hit = find_way(tags[0, index], used[0, index], line, now)
     if not hit:
         totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(dirty[0, index, way])
@@ -399,7 +443,11 @@ def _run(
         index = (
             l2_set_of(line, l2_map[1], l2_map[2], l2_map[3], l2_map[4], l2_map[5]) if is_whole else set_of(line, sets)
         )
-        _open(l2_sets, xcd * sets + index, l2_tags[xcd, index])
+        if _open(l2_sets, xcd * sets + index):
+            for place in range(l2_tags.shape[2]):
+                l2_tags[xcd, index, place], l2_used[xcd, index, place] = EMPTY, 0
+                l2_filled[xcd, index, place] = False
+                l2_masks[xcd, index, place, 0] = l2_masks[xcd, index, place, 1] = np.uint64(0)
         way, hit = find_way(l2_tags[xcd, index], l2_used[xcd, index], line, now)
         masks = l2_masks[xcd, index, way]
         if not hit:

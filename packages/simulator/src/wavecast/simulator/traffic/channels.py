@@ -15,6 +15,8 @@ from wavecast.simulator.traffic.l2_map import L2Map
 STEPS = 4096
 # Requests of one XCD over which the hottest channel is compared with the mean: about as many as are in flight.
 WINDOW = 4096
+# Counts of the launch before, all zero again: to map the memory anew costs more than a small launch.
+_spare: list[np.ndarray] = []
 
 
 class ChannelLoad:
@@ -30,7 +32,8 @@ class ChannelLoad:
     """
 
     def __init__(self, maps: tuple[L2Map, ...], num_xcd: int) -> None:
-        self.counts = np.zeros((len(maps), num_xcd, STEPS, maps[0].channels), dtype=np.int64)
+        shape = len(maps), num_xcd, STEPS, maps[0].channels
+        self.counts = _zeros(shape)
         self.maps = np.array(maps, dtype=np.int64)
         self._hottest, self._total = np.zeros(len(maps), dtype=np.int64), np.zeros(len(maps), dtype=np.int64)
 
@@ -40,6 +43,10 @@ class ChannelLoad:
         channels = self.counts.shape[-1]
         pairs = zip(self._hottest.tolist(), self._total.tolist(), strict=True)
         return tuple(max(1.0, hottest * channels / total) if total else 1.0 for hottest, total in pairs)
+
+    def release(self) -> None:
+        """Let another one have the memory, when everything is closed; this one must not be used any more."""
+        _spare[:] = [self.counts]
 
     def close(self, steps: int = STEPS) -> None:
         """Take stock of the co-resident workgroups and start anew with the next.
@@ -53,6 +60,14 @@ class ChannelLoad:
             self._hottest[number] += hottest
             self._total[number] += total
         reached[:] = 0
+
+
+def _zeros(shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        spare = _spare.pop()
+    except IndexError:
+        return np.zeros(shape, dtype=np.int64)
+    return spare if spare.shape == shape else np.zeros(shape, dtype=np.int64)
 
 
 @compiled

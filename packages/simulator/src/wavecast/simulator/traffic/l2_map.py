@@ -63,6 +63,13 @@ def _log2(value: int) -> int:
 def _folded(bits: Any, width: Any, hashed: Any) -> Any:
     """The lowest ``width`` bits, with all groups of as many above them on top if hashed."""
     mask = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
+    if hashed and width and width & (width - 1) == 0:
+        # Halves upon halves: the loop over all groups, in fewer steps.
+        shift = 32
+        while shift >= width:
+            bits ^= bits >> np.uint64(shift)
+            shift //= 2
+        return bits & mask
     fold = bits & mask
     while hashed and bits:
         bits >>= np.uint64(width)

@@ -244,6 +244,9 @@ class TrafficObserver:
         if self._kept is not None:
             self._kept.lines, self._kept.stride = self._caches[0].state.mall_lines, self._stride
         plain = results[1] if len(results) > 1 else replace(results[0], channel_imbalance=self._channels.imbalance[1])
+        self._channels.release()
+        for caches in self._caches:
+            caches.state.release()
         return replace(results[0], with_plain_map=plain)
 
     def _summary(

@@ -60,7 +60,11 @@ class Facts:
         l2_hits: Requests served by L2.
         mall_hits: Requests served by the memory-side cache.
         lds_clk: LDS cycles.
-        kind: What each does.
+        loads: bool, whether it loads from memory, as the next four.
+        stores: Stores there.
+        atomics: Updates there.
+        spills: Loads or stores spilled registers.
+        on_lds: Goes to the LDS, or is a scalar load: nothing to the address unit.
     """
 
     index: np.ndarray
@@ -77,11 +81,11 @@ class Facts:
     l2_hits: np.ndarray
     mall_hits: np.ndarray
     lds_clk: np.ndarray
-    kind: tuple[AccessKind, ...]
-
-    def is_kind(self, *kinds: AccessKind) -> np.ndarray:
-        """bool, one entry a row."""
-        return np.array([kind in kinds for kind in self.kind], dtype=np.bool_)
+    loads: np.ndarray
+    stores: np.ndarray
+    atomics: np.ndarray
+    spills: np.ndarray
+    on_lds: np.ndarray
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +202,9 @@ def _facts(traffic: Traffic) -> Facts:
     def column(name: str) -> np.ndarray:
         return np.array([getattr(row, name) for row in rows], dtype=np.float64)
 
+    def is_kind(*kinds: AccessKind) -> np.ndarray:
+        return np.array([row.kind in kinds for row in rows], dtype=np.bool_)
+
     return Facts(
         index=np.array([row.index for row in rows], dtype=np.int64),
         executed=np.maximum(column("executed"), 1),
@@ -213,7 +220,11 @@ def _facts(traffic: Traffic) -> Facts:
         l2_hits=column("l2_hits"),
         mall_hits=column("mall_hits"),
         lds_clk=column("lds_clk"),
-        kind=tuple(row.kind for row in rows),
+        loads=is_kind(AccessKind.LOAD, AccessKind.LDS_DIRECT),
+        stores=is_kind(AccessKind.STORE),
+        atomics=is_kind(AccessKind.ATOMIC),
+        spills=is_kind(AccessKind.SCRATCH_LOAD, AccessKind.SCRATCH_STORE),
+        on_lds=is_kind(AccessKind.LDS_READ, AccessKind.LDS_WRITE, AccessKind.LDS_ATOMIC, AccessKind.SCALAR_LOAD),
     )
 
 
@@ -335,22 +346,17 @@ def address_clk(facts: Facts, device: Device) -> np.ndarray:
     """
     unmerged = (_QUADS_PER_CYCLE / device.l1.merged_quads_per_clk - 1) / (_QUADS_PER_CYCLE - 1)
     clk = facts.run_clk + (facts.quad_clk - facts.run_clk) * unmerged
-    narrow = facts.is_kind(AccessKind.STORE) & (facts.asked < _DWORD * facts.lanes)
+    narrow = facts.stores & (facts.asked < _DWORD * facts.lanes)
     by_quad = np.maximum(facts.quad_clk, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk)
     clk = np.where(narrow, by_quad, clk)
-    spills = facts.is_kind(AccessKind.SCRATCH_LOAD, AccessKind.SCRATCH_STORE)
-    clk = np.where(spills, facts.asked / _ADDRESS_BYTES_PER_CLK, clk)
-    on_lds = facts.is_kind(AccessKind.LDS_READ, AccessKind.LDS_WRITE, AccessKind.LDS_ATOMIC, AccessKind.SCALAR_LOAD)
-    return np.where(on_lds, 0.0, clk)
+    clk = np.where(facts.spills, facts.asked / _ADDRESS_BYTES_PER_CLK, clk)
+    return np.where(facts.on_lds, 0.0, clk)
 
 
 def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Demand, warm: float) -> None:
     facts = form.facts
     index, executed = facts.index, facts.executed
-    loads = facts.is_kind(AccessKind.LOAD, AccessKind.LDS_DIRECT)
-    stores = facts.is_kind(AccessKind.STORE)
-    atomics = facts.is_kind(AccessKind.ATOMIC)
-    spills = facts.is_kind(AccessKind.SCRATCH_LOAD, AccessKind.SCRATCH_STORE)
+    loads, stores, atomics, spills = facts.loads, facts.stores, facts.atomics, facts.spills
     clk[index, Cost.ADDRESS] = address_clk(facts, device) / executed
     clk[index, Cost.LDS] += facts.lds_clk / executed
     beyond_l1, beyond_l2, beyond_mall = _levels(facts, warm)
