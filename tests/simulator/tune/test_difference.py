@@ -23,7 +23,19 @@ def prediction(us: float, **ends: tuple[float, float]) -> TimePrediction:
     moved = tuple(Sensitivity(key.replace("__", "."), us * low, us * high) for key, (low, high) in ends.items())
     residency = Residency(4, 1, 1, Limiter.LDS)
     return TimePrediction(
-        us, us / 2, us * 2, Bound.HBM, "", MappingProxyType({}), us, residency, (), moved, DEVICE.digest
+        predicted_us=us,
+        low_us=us / 2,
+        high_us=us * 2,
+        bound=Bound.HBM,
+        cause="",
+        terms=MappingProxyType({}),
+        compute_unit_us=us,
+        working_us=us,
+        wave_clk=1.0,
+        residency=residency,
+        instruction_clk=(),
+        sensitivity=moved,
+        device=DEVICE.digest,
     )
 
 
