@@ -198,7 +198,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--family", action="append", choices=FAMILIES, help="only this one; may be repeated")
     parser.add_argument("--arch", action="append", choices=ARCHITECTURES, help="only this one; may be repeated")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this time")
-    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    parser.add_argument("--jobs", type=int, default=1, help="processes; with several, a family may run a batch more")
     parser.add_argument("--report", type=Path, help="JSON file for the counts, opcodes included")
     chosen = parser.parse_args(arguments)
     if chosen.cases < 1 or chosen.jobs < 1 or chosen.minutes <= 0:
