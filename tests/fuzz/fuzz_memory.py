@@ -218,7 +218,9 @@ def buffer_range(p: Program) -> None:
     """Loads beyond the end of a buffer are zero, word by word; stores there do nothing."""
     suffix = p.rng.choice(["dword", "dwordx2", "dwordx3", "dwordx4"])
     words = words_of(suffix)
-    places = np.random.default_rng(p.rng.getrandbits(32)).integers(0, GLOBAL_BYTES // 2, LANES) * 4
+    # Lanes have places of their own: which of two stores to one place comes last is not said. One may straddle the end.
+    slots = np.random.default_rng(p.rng.getrandbits(32)).permutation(GLOBAL_BYTES // 8)[:LANES]
+    places = slots * 16 + 4 * p.rng.randrange(4)
     address = _given(p, places)
     inside = places[:, None] + 4 * np.arange(1, words + 1) <= GLOBAL_BYTES
     if p.rng.random() < 0.5:
