@@ -77,8 +77,9 @@ def test_under_a_virtual_device_the_kernel_runs_with_the_configuration_of_the_sh
         tuned[blocks](source, target, COUNT, 2.0)
     assert torch.equal(target, 2 * source)
     assert len(device.launches) == 1
-    # Triton benchmarked one configuration only.
-    assert list(tuned.configs_timings) == [tuned.best_config] == [pruning.ranking.best.config]
+    # Triton benchmarked one configuration only; from 3.9 on not even that.
+    assert list(getattr(tuned, "configs_timings", [tuned.best_config])) == [tuned.best_config]
+    assert tuned.best_config == pruning.ranking.best.config
     [refused] = pruning.ranking.ruled_out
     assert refused.config == CONFIGS[2] and refused.ruled_out.constraint is Constraint.WAVEFRONT
     assert len(pruning.ranking.timed) == 2

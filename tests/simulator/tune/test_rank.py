@@ -51,6 +51,8 @@ def test_configurations_that_are_one_program_do_not_differ_and_keep_their_order(
     assert ranking.slower(two).ratio == ranking.slower(three).ratio
     assert (two in ranking.alike) == (three in ranking.alike)
     assert ranking.best in ranking.alike
+    same = ranking.slower(ranking.best)
+    assert (same.low, same.ratio, same.high) == (1, 1, 1)
 
 
 def test_an_active_virtual_device_is_taken_if_none_is_named_and_stays_active() -> None:
@@ -89,14 +91,13 @@ def test_what_rules_configurations_out_is_said_with_numbers() -> None:
     refused = {
         Constraint.WAVEFRONT: (config(64, warps=32), "32 waves of 64 lanes are 2,048 work-items"),
         Constraint.COMPILER: (config(64, warps=3), "power of 2"),
-        Constraint.LDS: (config(256, warps=16), "262,144 bytes a workgroup of the 65,536"),
     }
-    tensors = torch.zeros(256, 256), torch.zeros(256, 256)
+    tensors = torch.zeros(64, 64), torch.zeros(64, 64)
     found = rank(
         transpose_kernel,
         [item for item, _ in refused.values()],
         grid=(1, 1),
-        args=(*tensors, 256, 256),
+        args=(*tensors, 64, 64),
         device="mi300x",
     )
     assert found.best is None
@@ -108,15 +109,19 @@ def test_what_rules_configurations_out_is_said_with_numbers() -> None:
 
 
 def test_what_does_not_fit_one_device_fits_another() -> None:
-    # 128 × 128 values of 8 bytes are 128 KiB: more than the 64 KiB of an MI300X, less than the 160 KiB of an MI355X.
+    # A transpose through the LDS, all of it at once from Triton 3.7 on: 128 KiB, more than an MI300X has.
     tensors = torch.zeros(128, 128, dtype=torch.float64), torch.zeros(128, 128, dtype=torch.float64)
     small, large = (
         rank(transpose_kernel, [config(128, warps=8)], grid=(1, 1), args=(*tensors, 128, 128), device=name)
         for name in ("mi300x", "mi355x")
     )
-    assert [item.ruled_out.constraint for item in small.ruled_out] == [Constraint.LDS]
     assert not large.ruled_out
-    assert large.best.usage.lds_bytes == 128 << 10
+    needed = large.best.usage.lds_bytes
+    if triton.__version__ >= "3.7":
+        assert needed == 128 << 10
+    reasons = [(item.ruled_out.constraint, item.ruled_out.reason) for item in small.ruled_out]
+    too_much = (Constraint.LDS, f"{needed:,} bytes a workgroup of the 65,536 that there are")
+    assert reasons == ([too_much] if needed > 64 << 10 else [])
 
 
 def test_spills_rule_a_configuration_out_unless_they_are_allowed() -> None:

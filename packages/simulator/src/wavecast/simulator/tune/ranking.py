@@ -69,6 +69,8 @@ class Ranking:
         best = self.best
         if candidate.time is None or best is None or best.time is None:
             raise ValueError(f"{candidate.name} has no predicted time")
+        if (candidate.code_object, candidate.time) == (best.code_object, best.time):
+            return Difference(1.0, 1.0, 1.0, self.resolution)  # the same launch, and not two samples
         return difference(candidate.time, best.time, self.device, resolution=self.resolution)
 
     def __str__(self) -> str:
