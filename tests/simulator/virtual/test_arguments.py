@@ -63,7 +63,9 @@ class Allocation:
         return self.size
 
     def argument(self) -> LaunchArgument:
-        return LaunchArgument("t", "*i8", SimpleNamespace(untyped_storage=lambda: self, data_ptr=self.data_ptr))
+        return LaunchArgument(
+            "t", "*i8", SimpleNamespace(untyped_storage=lambda: self, storage_offset=lambda: 0, element_size=lambda: 1)
+        )
 
 
 def places(memory: AddressSpace) -> list[tuple[int, int]]:
