@@ -142,7 +142,9 @@ def test_inlined_code_counts_for_the_helper_but_a_library_for_its_caller(
     sums = f"test_profile.py:{line_number(planted, 'tl.sum')}"
     assert times_by_line(result, profile)[sums] > 0
     places = filter(None, (line_of(result.kernel, item) for item in result.kernel.instructions))
-    assert {path_of(result.kernel, place) for place in places} == {__file__}
+    paths = {Path(path_of(result.kernel, place)) for place in places}
+    # The compiler's cache may hold what another checkout compiled: the folder does not count.
+    assert all(path.is_absolute() for path in paths) and {path.name for path in paths} == {Path(__file__).name}
 
 
 SPILLS = """
