@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -119,6 +120,7 @@ def test_it_compiles_for_the_tensor_memory_accelerator_without_spills() -> None:
     assert "cp.async.bulk.tensor.2d.global.shared::" in ptx
     consumers, instructions = 2, plan.block_k // 32
     assert ptx.count("wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3") == consumers * instructions
-    assert ".local" not in ptx
+    # As an instruction or a directive: the text also holds paths, and packages may lie under ~/.local.
+    assert not re.search(r"^\s*(\.local|ld\.local|st\.local)", ptx, re.MULTILINE)
     assert compiled.metadata.shared <= SHARED_MEMORY
     assert compiled.metadata.global_scratch_size == 0
