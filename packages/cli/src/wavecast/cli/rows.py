@@ -205,8 +205,8 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class RowSensitivity:
-    """The constants that decide one row.
+class RowEntry:
+    """What an entry beside the rows belongs to.
 
     Attributes:
         experiment: Of the row.
@@ -214,7 +214,6 @@ class RowSensitivity:
         device: Of the row.
         shape: Of the row.
         predicted_us: Of the row.
-        constants: The constants, the one that moves the time most first; those that do not move it are left out.
     """
 
     experiment: str
@@ -222,15 +221,30 @@ class RowSensitivity:
     device: str
     shape: Mapping[str, int]
     predicted_us: float | None
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+def _owner(row: Row) -> tuple[str, str, str, Mapping[str, int], float | None]:
+    """The fields of ``RowEntry``."""
+    return row.experiment, row.variant, row.device, dict(row.shape), row.predicted_us
+
+
+@dataclass(frozen=True, slots=True)
+class RowSensitivity(RowEntry):
+    """The constants that decide one row.
+
+    Attributes:
+        constants: The constants, the one that moves the time most first; those that do not move it are left out.
+    """
+
     constants: tuple[Effect, ...]
 
     @classmethod
     def of(cls, row: Row, constants: tuple[Effect, ...]) -> RowSensitivity:
         """The entry of a row."""
-        return cls(row.experiment, row.variant, row.device, dict(row.shape), row.predicted_us, constants)
-
-    def __post_init__(self) -> None:
-        check_types(self)
+        return cls(*_owner(row), constants)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,32 +286,19 @@ class Tuning:
 
 
 @dataclass(frozen=True, slots=True)
-class RowTuning:
+class RowTuning(RowEntry):
     """How the configurations of one row's kernels were chosen.
 
     Attributes:
-        experiment: Of the row.
-        variant: Of the row.
-        device: Of the row.
-        shape: Of the row.
-        predicted_us: Of the row.
         kernels: The kernels that were tuned, in launch order.
     """
 
-    experiment: str
-    variant: str
-    device: str
-    shape: Mapping[str, int]
-    predicted_us: float | None
     kernels: tuple[Tuning, ...]
 
     @classmethod
     def of(cls, row: Row, kernels: tuple[Tuning, ...]) -> RowTuning:
         """The entry of a row."""
-        return cls(row.experiment, row.variant, row.device, dict(row.shape), row.predicted_us, kernels)
-
-    def __post_init__(self) -> None:
-        check_types(self)
+        return cls(*_owner(row), kernels)
 
 
 @dataclass(frozen=True, slots=True)
