@@ -278,14 +278,28 @@ def _run_wave(  # type: ignore[no-untyped-def]
             if is_recorded:
                 _record(runs, progress, wave, origin, pc + 1)
             break
-        elif kind == _JUMP:
-            _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, rows + pc * stride)
-            target = (context[_C_JUMP] - _CODE_BASE) // _CODE_STEP
-            if target < 0 or target >= table.shape[0]:
-                context[_C_FAULT] = _CODE_FAULT
-                context[_C_FAULT_ADDRESS] = context[_C_JUMP]
-                progress[_P_INSTRUCTION] = pc
-                return _FAULTED
+        elif kind == _MESSAGE_ROW:
+            pc += 1
+            used += pc - begin
+            waves[wave, _EXECUTED] += used
+            waves[wave, _TURN] = turn + used
+            waves[wave, _PC] = pc
+            waves[wave, _RUN] = origin
+            return _MESSAGE
+        else:
+            if kind == _JUMP:
+                _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, rows + pc * stride)
+                target = (context[_C_JUMP] - _CODE_BASE) // _CODE_STEP
+                if target < 0 or target >= table.shape[0]:
+                    context[_C_FAULT] = _CODE_FAULT
+                    context[_C_FAULT_ADDRESS] = context[_C_JUMP]
+                    progress[_P_INSTRUCTION] = pc
+                    return _FAULTED
+            elif _is_taken(kind, registers):
+                target = table[pc, _TARGET]
+            else:
+                pc += 1
+                continue
             used += pc + 1 - begin
             transfers[pc + 1] -= 1
             if is_recorded:
@@ -302,33 +316,6 @@ def _run_wave(  # type: ignore[no-untyped-def]
                 waves[wave, _PC] = pc
                 waves[wave, _RUN] = pc
                 return _FULL
-        elif kind == _MESSAGE_ROW:
-            pc += 1
-            used += pc - begin
-            waves[wave, _EXECUTED] += used
-            waves[wave, _TURN] = turn + used
-            waves[wave, _PC] = pc
-            waves[wave, _RUN] = origin
-            return _MESSAGE
-        elif _is_taken(kind, registers):
-            used += pc + 1 - begin
-            transfers[pc + 1] -= 1
-            if is_recorded:
-                _record(runs, progress, wave, origin, pc + 1)
-            pc = table[pc, _TARGET]
-            transfers[pc] += 1
-            begin = pc
-            origin = pc
-            if turn + used > _SLICE:
-                break
-            if is_recorded and progress[_P_RUNS] >= runs.shape[0] - 1:
-                waves[wave, _EXECUTED] += used
-                waves[wave, _TURN] = turn + used
-                waves[wave, _PC] = pc
-                waves[wave, _RUN] = pc
-                return _FULL
-        else:
-            pc += 1
     waves[wave, _EXECUTED] += used
     waves[wave, _TURN] = 0
     waves[wave, _PC] = pc
