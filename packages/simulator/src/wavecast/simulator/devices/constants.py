@@ -192,3 +192,40 @@ class Combine:
 
     pipeline_norm: float = _in("exponent")
     residual: float = _in("factor")
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """How GPUs of a node and nodes are joined, and how streams, copies and collectives reach that. Rates are a link's, in
+    one direction.
+    """
+
+    shader_engines_per_xcd: int = _in("count")
+    hardware_queues: int = _in("count")
+    num_links: int = _in("count")
+    links_per_peer: int = _in("count")
+    peak_gb_s: float = _in("GB/s")
+    kernel_gb_s: float = _in("GB/s")
+    kernel_both_gb_s: float = _in("GB/s")
+    engine_gb_s: float = _in("GB/s")
+    engine_both_gb_s: float = _in("GB/s")
+    engine_start_us: float = _in("us")
+    engine_signal_us: float = _in("us")
+    num_engines: int = _in("count")
+    unit_gb_s: float = _in("GB/s")
+    write_signal_us: float = _in("us")
+    signal_us: float = _in("us")
+    event_us: float = _in("us")
+    ring_gb_s: float = _in("GB/s")
+    ring_base_us: float = _in("us")
+    ring_hop_us: float = _in("us")
+    ll_gb_s: float = _in("GB/s")
+    ll_base_us: float = _in("us")
+    ll_hop_us: float = _in("us")
+    channels: int = _in("count")
+    nic_gb_s: float = _in("GB/s")
+    nic_efficiency: float = _in("fraction")
+    nic_hop_us: float = _in("us")
+    blit_limit_bytes: int | None = _optional("B")
+    blit_workgroups: int | None = _optional("count")
+    signal_workgroups: int | None = _optional("count")

@@ -19,6 +19,7 @@ from wavecast.simulator.devices.constants import (
     Issue,
     Launch,
     Lds,
+    Link,
     Mall,
     Matrix,
 )
@@ -65,7 +66,7 @@ class Device:
     """A GPU as the model sees it; built by ``load_device``.
 
     ``quantities`` maps ``"section.field"`` to the constant with its source; the sections hold the same values as plain
-    numbers.
+    numbers. ``link`` is None where nothing is known of the node that the device sits in.
     """
 
     name: str
@@ -84,6 +85,7 @@ class Device:
     fences: Fences
     combine: Combine
     quantities: Mapping[str, Quantity]
+    link: Link | None = None
 
     @property
     def digest(self) -> str:
@@ -111,8 +113,10 @@ class Device:
 
     @property
     def uncertain(self) -> tuple[str, ...]:
-        """Names of the constants that have a range, in the order of the file."""
-        return tuple(key for key, quantity in self.quantities.items() if quantity.is_uncertain)
+        """Names of the constants of one GPU that have a range, in the order of the file; links move no kernel's time."""
+        return tuple(
+            key for key, quantity in self.quantities.items() if quantity.is_uncertain and not key.startswith("link.")
+        )
 
     def with_value(self, key: str, value: float) -> Device:
         """This device with one constant changed, for sensitivity analysis.

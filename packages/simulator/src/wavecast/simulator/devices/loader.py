@@ -28,10 +28,11 @@ SECTIONS: Mapping[str, type] = MappingProxyType(
         "atomics": constants.Atomics,
         "fences": constants.Fences,
         "combine": constants.Combine,
+        "link": constants.Link,
     }
 )
 _SOURCES = "sources"
-_ABSENT = "mall"  # the one section that a device may lack
+_ABSENT = ("mall", "link")  # sections that a device may lack
 
 
 class DeviceFileError(SimulatorError):
@@ -88,7 +89,7 @@ def parse_device(document: Mapping[str, Any], citations: Mapping[str, str]) -> D
         raise DeviceFileError(f"{device}: unknown section {sorted(unknown)[0]!r}; wanted: {', '.join(SECTIONS)}")
     quantities: dict[str, Quantity] = {}
     sections: dict[str, Any] = {}
-    present = {section: kind for section, kind in SECTIONS.items() if section in document or section != _ABSENT}
+    present = {section: kind for section, kind in SECTIONS.items() if section in document or section not in _ABSENT}
     for section, kind in present.items():
         tables = document.get(section, {})
         values: dict[str, Any] = {}
@@ -104,8 +105,8 @@ def parse_device(document: Mapping[str, Any], citations: Mapping[str, str]) -> D
         if extra:
             raise DeviceFileError(f"{device}: {section}.{sorted(extra)[0]} is not a constant that the model knows")
         sections[section] = kind(**values)
-    if _ABSENT not in sections:
-        sections[_ABSENT] = constants.Mall.absent(sections["l2"], sections["hbm"], xcds=sections["compute"].num_xcd)
+    if "mall" not in sections:
+        sections["mall"] = constants.Mall.absent(sections["l2"], sections["hbm"], xcds=sections["compute"].num_xcd)
     return Device(
         name=device,
         title=document["title"],

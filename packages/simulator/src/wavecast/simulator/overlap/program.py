@@ -11,16 +11,13 @@ that is waited for.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 Engine = Literal["copy-engine", "blit", "fetcher"]
 """Who copies: a copy engine, a kernel of the runtime on compute units, or workgroups of the kernel that needs it."""
 
 ENGINES: tuple[Engine, ...] = ("copy-engine", "blit", "fetcher")
-
-_NO_SIGNALS: Mapping[int, int] = MappingProxyType({})
 
 
 @runtime_checkable
@@ -171,8 +168,8 @@ class Kernel:
     """See ``KernelLike``; ``tile_signals`` says which signals of its own rank a kernel writes itself.
 
     Attributes:
-        tile_signals: Number of finished tiles to the signal that is then set to 1: a kernel that announces its output
-            chunk by chunk.
+        tile_signals: Pairs of a number of finished tiles and the signal that is then set to 1: a kernel that announces
+            its output chunk by chunk.
     """
 
     name: str
@@ -181,7 +178,7 @@ class Kernel:
     workgroups: int
     tile_waits: tuple[int | None, ...] = ()
     compute_units: int | None = None
-    tile_signals: Mapping[int, int] = field(default=_NO_SIGNALS)
+    tile_signals: tuple[tuple[int, int], ...] = ()
     kind: Literal["kernel"] = "kernel"
 
 
