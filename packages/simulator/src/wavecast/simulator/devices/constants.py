@@ -196,8 +196,9 @@ class Combine:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How GPUs of a node and nodes are joined, and how streams, copies and collectives reach that. Rates are a link's, in
-    one direction.
+    """How GPUs of a node and nodes are joined, and what streams, copies and collectives make of it.
+
+    Rates are a link's, in one direction.
     """
 
     shader_engines_per_xcd: int = _in("count")

@@ -113,7 +113,7 @@ class Device:
 
     @property
     def uncertain(self) -> tuple[str, ...]:
-        """Names of the constants of one GPU that have a range, in the order of the file; links move no kernel's time."""
+        """Constants that have a range, in the order of the file, without those of links: they move no kernel's time."""
         return tuple(
             key for key, quantity in self.quantities.items() if quantity.is_uncertain and not key.startswith("link.")
         )

@@ -101,7 +101,7 @@ class WaitSignalLike(Protocol):
 
 @runtime_checkable
 class RecordLike(Protocol):
-    """Completes event ``event`` of its rank once everything before it in the stream is done."""
+    """Completes event ``event``, a name of the whole program, once everything before it in the stream is done."""
 
     @property
     def kind(self) -> Literal["record"]: ...
@@ -111,7 +111,7 @@ class RecordLike(Protocol):
 
 @runtime_checkable
 class WaitEventLike(Protocol):
-    """Holds the stream until event ``event`` of its rank is recorded."""
+    """Holds the stream until event ``event`` is recorded."""
 
     @property
     def kind(self) -> Literal["wait-event"]: ...
