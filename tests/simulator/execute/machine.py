@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from wavecast.simulator.execute import driver
-from wavecast.simulator.execute.driver import LaunchSlot, Outcome, Progress, WaveState
-from wavecast.simulator.execute.engine import aligned_zeros
+from wavecast.simulator.execute.driver import LONG_TURN, LaunchSlot, Outcome, Progress, WaveState
 from wavecast.simulator.execute.helper_library import HelperLibrary
+from wavecast.simulator.execute.launch_state import aligned_zeros
 from wavecast.simulator.execute.layout import LANES, SCALAR_SLOTS, Context
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.runs import RUN
@@ -143,7 +143,7 @@ class Machine:
         progress[Progress.STARTED] = 1
         launch = np.zeros(LaunchSlot.SIZE, dtype=np.int64)
         launch[LaunchSlot.SCRATCH_BYTES], launch[LaunchSlot.SCRATCH] = private.nbytes, private.ctypes.data
-        launch[LaunchSlot.BUDGET] = 1_000_000
+        launch[LaunchSlot.BUDGET], launch[LaunchSlot.TURN] = 1_000_000, LONG_TURN
         outcome = driver.run(
             program.table,
             scalars,

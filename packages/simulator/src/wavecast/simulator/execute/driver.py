@@ -1,7 +1,7 @@
 """The loop that walks the table: waves of a workgroup in turn, workgroups in the order given.
 
-A wave runs until a barrier, its end or the end of its time slice. All state lies in arrays, so that the loop can leave
-at any instruction (a full trace ring, a fault) and be entered again.
+A wave runs until a barrier, its end or the end of its turn. All state lies in arrays, so that the loop can leave at any
+instruction (a full trace ring, a fault) and be entered again, with the same workgroup or with another.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ class Outcome(IntEnum):
     FAULT = 2
     BUDGET = 3
     MESSAGE = 4  # a wave calls the host
+    YIELDED = 5  # the workgroup has executed its share
 
 
 class Progress(IntEnum):
@@ -36,6 +37,7 @@ class Progress(IntEnum):
     WAVE = 2  # wave that runs, or ran when the loop left
     INSTRUCTION = 3  # instruction at which the loop left
     RUNS = 4  # entries of the recording
+    USED = 5  # instructions executed since the caller last set it to 0, of turns that are over
     SIZE = 8
 
 
@@ -60,12 +62,16 @@ class LaunchSlot(IntEnum):
     BUDGET = 8  # instructions a wave may execute
     BLOCK = 9  # work-items of a workgroup in x, y, z
     ITEM_AXES = 12  # how many axes of the work-item id beyond x the kernel reads
+    TURN = 13  # instructions after which a wave that reaches no barrier gives way at its next taken branch
+    SHARE = 14  # instructions after which the loop returns at the end of a turn; 0 for never
     SIZE = 16
 
 
-_READY, _WAITING, _ENDED = 0, 1, 2
-# Instructions after which a wave that never reaches a barrier gives way: one that spins cannot starve its peers.
-_SLICE = 1 << 16
+READY, WAITING, ENDED = 0, 1, 2
+# ``LaunchSlot.TURN`` where nobody else wants the processor: a wave that spins cannot starve its peers.
+LONG_TURN = 1 << 16
+
+_READY, _WAITING, _ENDED = READY, WAITING, ENDED
 
 _HELPER, _KIND, _TARGET, _ARGUMENTS = (int(c) for c in (Row.HELPER, Row.KIND, Row.TARGET, Row.ARGUMENTS))
 _CALL, _MEMORY, _SKIP, _BRANCH = (int(k) for k in (RowKind.CALL, RowKind.MEMORY, RowKind.SKIP, RowKind.BRANCH))
@@ -82,21 +88,25 @@ _C_WORKGROUP, _C_WAVE, _C_SCRATCH, _C_CLOCK, _C_JUMP, _C_FAULT_ADDRESS = (
     int(c)
     for c in (Context.WORKGROUP, Context.WAVE, Context.SCRATCH, Context.CLOCK, Context.JUMP, Context.FAULT_ADDRESS)
 )
-_P_POSITION, _P_STARTED, _P_WAVE, _P_INSTRUCTION, _P_RUNS = (
-    int(p) for p in (Progress.POSITION, Progress.STARTED, Progress.WAVE, Progress.INSTRUCTION, Progress.RUNS)
+_P_POSITION, _P_STARTED, _P_WAVE, _P_INSTRUCTION, _P_RUNS, _P_USED = (
+    int(p)
+    for p in (
+        *(Progress.POSITION, Progress.STARTED, Progress.WAVE, Progress.INSTRUCTION, Progress.RUNS),
+        Progress.USED,
+    )
 )
 _PC, _STATUS, _EXECUTED, _TURN, _RUN = (
     int(s) for s in (WaveState.PC, WaveState.STATUS, WaveState.EXECUTED, WaveState.TURN, WaveState.RUN)
 )
 _EXEC, _VCC, _SCC = EXEC, VCC, SCC
-_DONE, _FULL, _FAULTED, _OVER, _MESSAGE = (
-    int(o) for o in (Outcome.DONE, Outcome.FULL, Outcome.FAULT, Outcome.BUDGET, Outcome.MESSAGE)
+_DONE, _FULL, _FAULTED, _OVER, _MESSAGE, _YIELDED = (
+    int(o) for o in (Outcome.DONE, Outcome.FULL, Outcome.FAULT, Outcome.BUDGET, Outcome.MESSAGE, Outcome.YIELDED)
 )
-_L_GRID, _L_REGISTER, _L_SCRATCH_BYTES, _L_SCRATCH, _L_BUDGET, _L_BLOCK, _L_AXES = (
+_L_GRID, _L_REGISTER, _L_SCRATCH_BYTES, _L_SCRATCH, _L_BUDGET, _L_BLOCK, _L_AXES, _L_TURN, _L_SHARE = (
     int(slot)
     for slot in (
         *(LaunchSlot.GRID, LaunchSlot.WORKGROUP_REGISTER, LaunchSlot.SCRATCH_BYTES, LaunchSlot.SCRATCH),
-        *(LaunchSlot.BUDGET, LaunchSlot.BLOCK, LaunchSlot.ITEM_AXES),
+        *(LaunchSlot.BUDGET, LaunchSlot.BLOCK, LaunchSlot.ITEM_AXES, LaunchSlot.TURN, LaunchSlot.SHARE),
     )
 )
 
@@ -163,10 +173,15 @@ def run(  # type: ignore[no-untyped-def]
             # The event of a barrier or an end may have filled the ring.
             if context[_C_COUNT] >= context[_C_CAPACITY] and context[_C_TRACE] != 0:
                 return _FULL
+            wave = progress[_P_WAVE]
+            before = waves[wave, _EXECUTED]
             outcome = _run_wave(table, scalars, vectors, context, waves, transfers, progress, launch, is_recorded, runs)
             if outcome != _DONE:
                 return outcome
+            progress[_P_USED] += waves[wave, _EXECUTED] - before
             progress[_P_WAVE] += 1
+            if launch[_L_SHARE] > 0 and progress[_P_USED] >= launch[_L_SHARE]:
+                return _YIELDED
         executed_per_workgroup[progress[_P_POSITION]] = waves[:, _EXECUTED].sum()
         progress[_P_POSITION] += 1
         progress[_P_STARTED] = 0
@@ -237,6 +252,7 @@ def _run_wave(  # type: ignore[no-untyped-def]
     pc = waves[wave, _PC]
     begin = pc
     origin = waves[wave, _RUN]
+    limit = launch[_L_TURN]
     used = 0
     while True:
         kind = table[pc, _KIND]
@@ -308,7 +324,7 @@ def _run_wave(  # type: ignore[no-untyped-def]
             transfers[pc] += 1
             begin = pc
             origin = pc
-            if turn + used > _SLICE:
+            if turn + used > limit:
                 break
             if is_recorded and progress[_P_RUNS] >= runs.shape[0] - 1:
                 waves[wave, _EXECUTED] += used

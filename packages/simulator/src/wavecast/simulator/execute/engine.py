@@ -1,31 +1,22 @@
-"""Runs launches: sets up state, walks the grid, hands the trace on, and turns faults into errors that say where."""
+"""Runs launches: walks the grid and hands the trace on."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
 import numpy as np
 
-from wavecast.simulator.errors import ExecutionError, InstructionBudgetError, LaunchError, MemoryFaultError
-from wavecast.simulator.execute import driver
-from wavecast.simulator.execute.abi import (
-    PACKET_BYTES,
-    ArgumentValue,
-    Grid,
-    dispatch_packet,
-    initial_scalars,
-    pack_arguments,
-    put_service,
-)
-from wavecast.simulator.execute.driver import LaunchSlot, Outcome, Progress, WaveState
+from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.execute.abi import ArgumentValue, Grid
+from wavecast.simulator.execute.driver import Outcome, Progress
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.helper_library import HelperLibrary
-from wavecast.simulator.execute.hostcall import Hostcalls
-from wavecast.simulator.execute.layout import CONSTANT_BASE, LANES, SCALAR_SLOTS, Context, Fault, Row, RowKind
+from wavecast.simulator.execute.launch_state import LaunchState, WorkgroupState
+from wavecast.simulator.execute.layout import Context
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.ops.events import EVENT
 from wavecast.simulator.execute.runs import RUN, joined_runs
+from wavecast.simulator.execute.slices import SlicedLaunch
 from wavecast.simulator.execute.trace import Observer, record_ring
 from wavecast.simulator.execute.translate import Program, translate
 from wavecast.simulator.program.kernel import Kernel
@@ -38,7 +29,6 @@ _SPARE_RECORDS = 1
 _RING_RUNS = 4096
 # Translated kernels that an engine keeps: more than any experiment launches, and each of them is at most a few MB.
 _PROGRAMS = 256
-_PREFETCH_PAD_BYTES = 256
 
 
 class Engine:
@@ -101,15 +91,86 @@ class Engine:
         """
         program = self.program(kernel)
         ids = _workgroup_ids(kernel, grid, workgroups)
-        shape = workgroup_shape(kernel, block)
-        launch = _Launch(program, grid, shape, arguments, memory, ids, observer is not None, budget, record)
+        launch = LaunchState(program, grid, workgroup_shape(kernel, block), arguments, memory, budget)
         if events is not None:
             launch.check(events, self._library.addresses([EVENT])[EVENT])
-        launch.run(observer)
-        executed = np.cumsum(launch.transfers)[: len(kernel.instructions)]
-        stray = int(launch.context[Context.LDS_STRAY])
-        runs = joined_runs(launch.runs)
-        return Execution(kernel, grid, ids, executed, launch.executed_per_workgroup, stray, runs)
+        executed = np.zeros(len(ids), dtype=np.int64)
+        # Nothing of the launch stays mapped, however it ends.
+        try:
+            launch.open()
+            state, runs = _run(launch, ids, executed, record, observer)
+        finally:
+            launch.close()
+        stray = int(state.context[Context.LDS_STRAY])
+        return Execution(kernel, grid, ids, launch.executed, executed, stray, joined_runs(runs))
+
+    def begin(
+        self,
+        kernel: Kernel,
+        *,
+        grid: Grid,
+        arguments: Sequence[ArgumentValue],
+        memory: AddressSpace,
+        ring: np.ndarray,
+        block: Grid | None = None,
+        budget: int = DEFAULT_BUDGET,
+    ) -> SlicedLaunch:
+        """Open a launch whose workgroups the caller starts, preempts and resumes; close it when all have ended.
+
+        Args:
+            kernel: What to run.
+            grid: Workgroups in x, y, z.
+            arguments: One value per explicit kernel argument; pointers as device addresses.
+            memory: What the kernel may touch.
+            ring: Holds the memory accesses of a slice, ``record_ring``; launches may share one.
+            block: Work-items of a workgroup in x, y, z; None for as many in x as the kernel was compiled for.
+            budget: Instructions a wave may execute.
+
+        Raises:
+            LaunchError: Grid or arguments do not fit.
+            UnsupportedInstructionError: An opcode without semantics.
+        """
+        _workgroup_ids(kernel, grid, None)
+        shape = workgroup_shape(kernel, block)
+        return SlicedLaunch(LaunchState(self.program(kernel), grid, shape, arguments, memory, budget), ring)
+
+
+def _run(
+    launch: LaunchState, workgroups: np.ndarray, executed: np.ndarray, record: int, observer: Observer | None
+) -> tuple[WorkgroupState, list[np.ndarray]]:
+    """Run workgroups of an open launch, one after the other.
+
+    Args:
+        launch: The launch.
+        workgroups: int64 linear ids.
+        executed: int64 per workgroup; gets the instructions that each executed.
+        record: Workgroups whose instruction stream is recorded.
+        observer: Receives the address trace.
+
+    Returns:
+        The state in which the last workgroup left registers and context, and what was recorded.
+    """
+    ring = None if observer is None else record_ring(_RING_RECORDS + _SPARE_RECORDS)
+    state = WorkgroupState(launch, ring, _RING_RECORDS)
+    recorded = np.zeros(len(workgroups), dtype=np.bool_)
+    chosen = min(record, len(workgroups))
+    recorded[(np.arange(chosen) * 2 + 1) * len(workgroups) // max(1, 2 * chosen)] = True
+    run_ring = np.zeros(_RING_RUNS, dtype=RUN)
+    runs: list[np.ndarray] = []
+    while True:
+        outcome = state.run(workgroups, executed, recorded, run_ring)
+        runs.append(run_ring[: state.progress[Progress.RUNS]].copy())
+        state.progress[Progress.RUNS] = 0
+        count = int(state.context[Context.TRACE_COUNT])
+        if observer is not None and ring is not None and count:
+            observer.consume(ring[:count])
+        state.context[Context.TRACE_COUNT] = 0
+        if outcome == Outcome.DONE:
+            launch.print_errors()
+            return state, runs
+        if outcome == Outcome.MESSAGE:
+            launch.serve()
+        state.raise_failure(outcome, int(workgroups[state.progress[Progress.POSITION]]))
 
 
 def _workgroup_ids(kernel: Kernel, grid: Grid, workgroups: Sequence[int] | np.ndarray | None) -> np.ndarray:
@@ -142,205 +203,3 @@ def workgroup_shape(kernel: Kernel, block: Grid | None) -> Grid:
             hint="make the workgroup smaller, or compile with a larger bound",
         )
     return shape
-
-
-def aligned_zeros(shape: tuple[int, ...]) -> np.ndarray:
-    """int32 zeros whose rows start at multiples of 64 bytes, as vector loads need."""
-    count = int(np.prod(shape))
-    backing = np.zeros(count + 16, dtype=np.int32)
-    skip = -backing.ctypes.data % 64 // 4
-    return backing[skip : skip + count].reshape(shape)
-
-
-class _Launch:
-    """The arrays of one launch."""
-
-    def __init__(
-        self,
-        program: Program,
-        grid: Grid,
-        block: Grid,
-        arguments: Sequence[ArgumentValue],
-        memory: AddressSpace,
-        workgroups: np.ndarray,
-        traced: bool,
-        budget: int,
-        record: int,
-    ) -> None:
-        self.program, self.grid, self.memory, self.workgroups = program, grid, memory, workgroups
-        self.traced, self.checked, self.budget = traced, False, budget
-        kernel = program.kernel
-        items = block[0] * block[1] * block[2]
-        waves = -(-items // LANES)
-        self.block = block
-        self.arguments = pack_arguments(kernel, arguments, grid, block)
-        # Scalar loads may fetch past the last argument, as the hardware's aligned loads do. The packet is behind that.
-        packet = -(-(self.arguments.nbytes + _PREFETCH_PAD_BYTES) // PACKET_BYTES) * PACKET_BYTES
-        self.segment = np.zeros(packet + PACKET_BYTES, dtype=np.uint8)
-        # A copy, because each row remembers the buffer it touched last: that only holds for this launch's mapping.
-        self.table = program.table.copy()
-        self.scalars = aligned_zeros((waves, SCALAR_SLOTS))
-        self.vectors = aligned_zeros((waves, self.program.vector_rows, LANES))
-        self.lds = np.zeros(kernel.resources.lds_bytes + 16, dtype=np.uint8)
-        self.scratch = np.zeros(waves * LANES * kernel.resources.scratch_bytes + 64, dtype=np.uint8)
-        self.waves = np.zeros((waves, WaveState.SIZE), dtype=np.int64)
-        self.transfers = np.zeros(len(kernel.instructions) + 1, dtype=np.int64)
-        self.progress = np.zeros(Progress.SIZE, dtype=np.int64)
-        self.launch = np.zeros(LaunchSlot.SIZE, dtype=np.int64)
-        self.executed_per_workgroup = np.zeros(len(self.workgroups), dtype=np.int64)
-        self.ring = record_ring(_RING_RECORDS + _SPARE_RECORDS if self.traced else 1)
-        self.recorded = np.zeros(len(self.workgroups), dtype=np.bool_)
-        chosen = min(record, len(self.workgroups))
-        self.recorded[(np.arange(chosen) * 2 + 1) * len(self.workgroups) // max(1, 2 * chosen)] = True
-        self.run_ring = np.zeros(_RING_RUNS, dtype=RUN)
-        self.runs: list[np.ndarray] = []
-        self.hostcalls: Hostcalls | None = None
-
-    def check(self, events: Sequence[int], helper: int) -> None:
-        """Trace events and all else that checks need; ``helper`` makes the record of an event."""
-        self.checked = True
-        for index in events:
-            self.table[index, Row.HELPER] = helper
-            if self.table[index, Row.KIND] == RowKind.SKIP:
-                self.table[index, Row.KIND] = RowKind.MEMORY
-
-    def _map_arguments(self) -> None:
-        """Give the argument segment and the dispatch packet device addresses, and fill in all that depends on them."""
-        kernel, size = self.program.kernel, self.arguments.nbytes
-        packet = self.segment.nbytes - PACKET_BYTES
-        if self.program.calls_host:
-            self.hostcalls = Hostcalls(self.memory, kernel.name)
-            put_service(kernel, self.arguments, "hidden_hostcall_buffer", self.hostcalls.address)
-        self.segment[:size] = self.arguments
-        address = self.memory.map(self.segment.ctypes.data, self.segment.nbytes, f"{kernel.name} arguments")
-        self.segment[packet:] = dispatch_packet(kernel, self.grid, self.block, address)
-        self.template, slots = initial_scalars(kernel, self.arguments, address, address + packet)
-        self.buffers = self._reachable()
-        self.context = self._context()
-        self.launch[LaunchSlot.GRID : LaunchSlot.GRID + 3] = self.grid
-        self.launch[LaunchSlot.WORKGROUP_REGISTER : LaunchSlot.WORKGROUP_REGISTER + 3] = slots
-        self.launch[LaunchSlot.SCRATCH_BYTES] = LANES * kernel.resources.scratch_bytes
-        self.launch[LaunchSlot.SCRATCH] = self.scratch.ctypes.data
-        self.launch[LaunchSlot.BUDGET] = self.budget
-        self.launch[LaunchSlot.BLOCK : LaunchSlot.BLOCK + 3] = self.block
-        self.launch[LaunchSlot.ITEM_AXES] = kernel.descriptor.get("system_vgpr_workitem_id", 0)
-
-    def _reachable(self) -> np.ndarray:
-        """The table of all that the kernel may touch; its constants come last, since their address is the highest."""
-        constants = self.program.constants
-        if not constants.size:
-            return self.memory.table()
-        row = (CONSTANT_BASE, CONSTANT_BASE + constants.nbytes, constants.ctypes.data - CONSTANT_BASE)
-        return np.concatenate([self.memory.table(), np.array([row], dtype=np.int64)])
-
-    def _context(self) -> np.ndarray:
-        resources = self.program.kernel.resources
-        context = np.zeros(Context.SIZE, dtype=np.int64)
-        context[Context.LDS] = self.lds.ctypes.data
-        context[Context.LDS_BYTES] = resources.lds_bytes
-        context[Context.SCRATCH_BYTES] = resources.scratch_bytes
-        context[Context.BUFFERS] = self.buffers.ctypes.data
-        context[Context.BUFFER_COUNT] = len(self.buffers)
-        context[Context.TRACE] = self.ring.ctypes.data if self.traced else 0
-        context[Context.TRACE_CAPACITY] = _RING_RECORDS
-        context[Context.CHECKED] = self.checked and self.traced
-        return context
-
-    def run(self, observer: Observer | None) -> None:
-        """Run all workgroups; nothing of the launch stays mapped, however it ends."""
-        try:
-            self._map_arguments()
-            while True:
-                outcome = driver.run(
-                    self.table,
-                    self.scalars,
-                    self.vectors,
-                    self.context,
-                    self.waves,
-                    self.transfers,
-                    self.progress,
-                    self.template,
-                    self.launch,
-                    self.workgroups,
-                    self.executed_per_workgroup,
-                    self.recorded,
-                    self.run_ring,
-                )
-                self.runs.append(self.run_ring[: self.progress[Progress.RUNS]].copy())
-                self.progress[Progress.RUNS] = 0
-                count = int(self.context[Context.TRACE_COUNT])
-                if observer is not None and count:
-                    observer.consume(self.ring[:count])
-                self.context[Context.TRACE_COUNT] = 0
-                if outcome == Outcome.DONE:
-                    if self.hostcalls is not None:
-                        sys.stderr.write("".join(self.hostcalls.errors))
-                    return
-                if outcome == Outcome.MESSAGE:
-                    self._serve()
-                if outcome == Outcome.FAULT:
-                    raise self._fault()
-                if outcome == Outcome.BUDGET:
-                    raise self._over_budget()
-        finally:
-            self.memory.unmap(self.segment.ctypes.data, self.segment.nbytes)
-            if self.hostcalls is not None:
-                self.hostcalls.unmap()
-
-    def _serve(self) -> None:
-        """Answer the waves that call the host."""
-        if self.hostcalls is not None:
-            try:
-                self.hostcalls.serve()
-            except ExecutionError as error:
-                raise ExecutionError(f"kernel {self.program.kernel.name}: {error}", hint=error.hint) from None
-
-    def _trap(self) -> ExecutionError:
-        """What a failed assertion says; its text went to the kernel's standard error just before."""
-        text = "; ".join(line.strip() for line in (self.hostcalls.errors if self.hostcalls else ()))
-        said = f"the kernel trapped: {text}" if text else "the kernel trapped"
-        return ExecutionError(f"{self._where()}: {said}", hint="a device-side assertion failed")
-
-    def _where(self) -> str:
-        kernel = self.program.kernel
-        instruction = kernel.instructions[int(self.progress[Progress.INSTRUCTION])]
-        workgroup = int(self.workgroups[self.progress[Progress.POSITION]])
-        x, rest = workgroup % self.grid[0], workgroup // self.grid[0]
-        return (
-            f"kernel {kernel.name}, {instruction.source or 'no source line'}, {instruction.text!r}, "
-            f"workgroup ({x}, {rest % self.grid[1]}, {rest // self.grid[1]}), wave {self.progress[Progress.WAVE]}"
-        )
-
-    def _fault(self) -> ExecutionError:
-        if self.context[Context.FAULT] == Fault.TRAP:
-            return self._trap()
-        if self.context[Context.FAULT] == Fault.CODE_ADDRESS:
-            return ExecutionError(
-                f"{self._where()}: jumps to {int(self.context[Context.FAULT_ADDRESS]):#x}, where no instruction is",
-                hint="a function pointer or a return address was overwritten",
-            )
-        if self.context[Context.FAULT] == Fault.DESCRIPTOR:
-            return ExecutionError(
-                f"{self._where()}: the buffer descriptor swizzles, adds the thread id, or has no stride although there "
-                "is an index, which is not modelled",
-                hint="kernels that Triton and clang emit use plain descriptors: look for a corrupted scalar register",
-            )
-        if self.context[Context.FAULT] == Fault.STRAY_SCRATCH:
-            context = self.context
-            return MemoryFaultError(
-                f"{self._where()}, lane {context[Context.FAULT_LANE]}: {context[Context.FAULT_BYTES]} bytes at scratch "
-                f"offset {context[Context.FAULT_ADDRESS]}, and a lane has {context[Context.SCRATCH_BYTES]}",
-                hint="an index into a local array is out of range",
-            )
-        address = int(self.context[Context.FAULT_ADDRESS]) & 0xFFFFFFFFFFFFFFFF
-        return MemoryFaultError(
-            f"{self._where()}, lane {self.context[Context.FAULT_LANE]}: "
-            f"{self.context[Context.FAULT_BYTES]} bytes at address {address:#x}, {self.memory.describe(address)}",
-            hint="the kernel's index or mask at that line is wrong for this shape, or a tensor is smaller than it says",
-        )
-
-    def _over_budget(self) -> InstructionBudgetError:
-        return InstructionBudgetError(
-            f"{self._where()}: more than {self.budget} instructions executed without an end",
-            hint="an endless loop, or a wave that waits for another workgroup; raise the budget if it is just long",
-        )
