@@ -13,8 +13,9 @@ from typing import Any
 import gpu_practice as practice
 import gpu_references as references
 import torch
-from gpu_references import GEMM_TOLERANCE, TRAINING_TOLERANCE, Tensors, Verdict, check_bytes, check_close
+from gpu_references import TRAINING_TOLERANCE
 
+from wavecast.cli.measuring.checking import GEMM_TOLERANCE, Tensors, Verdict, check_bytes, check_close, flatten
 from wavecast.kernels import E4M3FN, Fp8Format, active_arch, native_format
 
 GROUPS = ("quantizers", "weights", "gemm", "training")
@@ -308,7 +309,7 @@ def padding(tokens: int, n: int, groups: int, multiple: int) -> Case:
 
         # Ours has room for the worst split, since the host does not know the sizes: what is there beyond is zero.
         def check(result: Any, wanted: Tensors) -> Verdict:
-            padded = references.flatten(result)[0]
+            padded = flatten(result)[0]
             assert padded is not None
             tail_is_zero = bool((padded[rows:] == 0).all().item())
             same = wanted[0] is not None and torch.equal(padded[:rows], wanted[0])

@@ -3,7 +3,7 @@
     hatch run bench-gpu [--only quantizers weights/weight-transpose …] [--json FILE] [--torchao DIR] [--seconds N]
 
 Contestants are checked first, in memory filled with rubbish; who is wrong is reported and not timed, who cannot be run
-is reported as not available. Times are medians with a cold cache, contestants taking turns (``gpu_timing``).
+is reported as not available. Times are medians with a cold cache, contestants taking turns.
 ``--page FILES…`` turns the JSON of such runs into ``docs/reference/h200-operators.md`` and a dated evidence file.
 """
 
@@ -151,8 +151,9 @@ def measure(case: Any, place: Any, clock: Any, *, seconds: float, watchdog: floa
     import torch
     from gpu_cases import COPY
     from gpu_practice import forget_compiled
-    from gpu_references import Verdict, poisoned
-    from gpu_timing import interleaved
+
+    from wavecast.cli.measuring.checking import Verdict, poisoned
+    from wavecast.cli.measuring.timing import interleaved
 
     measured = Measured(case.group, case.operator, case.shape, case.groups, case.minimum_bytes, case.flop)
     forget_compiled()
@@ -271,7 +272,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     import torch
     from gpu_cases import GROUPS, all_cases, place_of
-    from gpu_timing import GpuClock, HostClock
+    from host_clock import HostClock
+
+    from wavecast.cli.measuring.timing import GpuClock
 
     cases = [case for case in all_cases(small=given.try_out) if _asked(case, given.only)]
     if given.first:

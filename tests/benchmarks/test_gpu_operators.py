@@ -11,7 +11,9 @@ sys.path.insert(0, str(FOLDER))
 
 import gpu_page
 from gpu_operators import Entry, Measured, Target, compare, lines_of, main, measure
-from gpu_timing import HostClock, interleaved
+from host_clock import HostClock
+
+from wavecast.cli.measuring.timing import interleaved
 
 PAGE, EVIDENCE = gpu_page.PAGE, gpu_page.EVIDENCE
 
@@ -87,7 +89,8 @@ def test_nobody_is_compared_with_a_wrong_result_of_ours() -> None:
 def test_a_contestant_that_leaves_rubbish_is_not_timed() -> None:
     torch = pytest.importorskip("torch")
     from gpu_cases import Case, Ready, place_of
-    from gpu_references import check_bytes
+
+    from wavecast.cli.measuring.checking import check_bytes
 
     x = torch.ones(64, dtype=torch.bfloat16)
 

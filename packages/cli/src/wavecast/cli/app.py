@@ -12,6 +12,7 @@ from wavecast.cli.devices import devices
 from wavecast.cli.doctor import doctor
 from wavecast.cli.errors import CliError, ExitCode
 from wavecast.cli.inspect import inspect
+from wavecast.cli.measure import measure
 from wavecast.cli.operators import operators
 from wavecast.cli.output import print_error
 from wavecast.cli.predict import predict
@@ -20,13 +21,13 @@ from wavecast.cli.run import run as run_verb
 # Plain help text: rich markup would cost a third of the 0.3 s that --help may take.
 app = typer.Typer(
     name="wavecast",
-    help="Predict GPU kernel times on AMD Instinct by executing the code object, with no GPU.",
+    help="Predict GPU kernel times on AMD Instinct by executing the code object, with no GPU; measure them on one.",
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (predict, operators, inspect, devices, doctor):
+for verb in (predict, measure, operators, inspect, devices, doctor):
     app.command()(verb)
 app.command("run")(run_verb)
 

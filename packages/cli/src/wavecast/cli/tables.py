@@ -10,6 +10,7 @@ from rich.table import Table
 from wavecast.cli import output
 from wavecast.cli.experiments.catalogue import EXPERIMENTS
 from wavecast.cli.experiments.experiment import Experiment
+from wavecast.cli.measurement import MeasuredRow, Measurement, row_key
 from wavecast.cli.prediction import Outcome
 from wavecast.cli.rows import Effect, Row, Tuning
 
@@ -34,6 +35,25 @@ COLUMNS: tuple[tuple[str, bool], ...] = (
     ("LDS\nB", False),
     ("spill\nB", False),
     ("waves\na SIMD", False),
+)
+
+# The same of what was measured.
+MEASURED_COLUMNS: tuple[tuple[str, bool], ...] = (
+    ("variant", True),
+    ("pred.\nµs", True),
+    ("interval\nµs", True),
+    ("meas.\nµs", True),
+    ("±\n%", True),
+    ("warm\nµs", True),
+    ("error\n%", True),
+    ("speed-\nup", True),
+    ("check", True),
+    ("publ.\nµs", False),
+    ("host\nµs", False),
+    ("rounds", False),
+    ("clock\nMHz", False),
+    ("minimum\nMB", False),
+    ("minimum\nTB/s", False),
 )
 
 # Constants that move a time by less than this are counted, not listed; ``--json`` has them all.
@@ -140,6 +160,71 @@ def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:
     for line in [*_remarks(rows), *elsewhere, *notes]:
         output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
     output.print_table("", wide=wide)
+
+
+def print_measured(
+    experiment: Experiment,
+    seen: Sequence[MeasuredRow],
+    rows: Sequence[Row],
+    measurement: Measurement,
+    *,
+    wide: bool = False,
+) -> None:
+    """Print what was measured of one case beside what was predicted.
+
+    Args:
+        experiment: Of the case.
+        seen: One for each variant.
+        rows: Those that were timed.
+        measurement: Where.
+        wide: Use more than 80 columns.
+    """
+    known = {row_key(row): row for row in rows}
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading, narrow in MEASURED_COLUMNS:
+        if wide or narrow:
+            left = heading in ("variant", "check")
+            table.add_column(heading, justify="left" if left else "right", no_wrap=heading == "variant")
+    baseline = next((one.cold_us for one in seen if one.variant == experiment.baseline), None)
+    for one in seen:
+        cells = _measured_cells(one, known.get(row_key(one)), baseline)
+        table.add_row(*(cell for cell, (_, narrow) in zip(cells, MEASURED_COLUMNS, strict=True) if wide or narrow))
+    sizes = " ".join(f"{key}={value}" for key, value in seen[0].shape.items())
+    where = f"{seen[0].device}: {measurement.machine.gpu}, Triton {measurement.machine.triton}"
+    for line in (f"{experiment.name}  {sizes}", where, textwrap.fill(experiment.summary, output.NARROW)):
+        output.print_table(line, wide=wide)
+    output.print_table(table, wide=wide)
+    for one in seen:
+        row = known.get(row_key(one))
+        if row is not None and row.predicted_us is not None and row.code_object != one.code_object:
+            line = f"{one.variant}: the code that ran is not the code that was predicted"
+            output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
+    output.print_table("", wide=wide)
+
+
+def _measured_cells(one: MeasuredRow, row: Row | None, baseline_us: float | None) -> list[str]:
+    short = output.significant
+    predicted = row is not None and row.predicted_us is not None
+    interval = f"{short(row.predicted_low_us)}–{short(row.predicted_high_us)}" if row and predicted else output.UNKNOWN
+    spread = None if one.spread is None else 50 * one.spread
+    moved = row.minimum_bytes / 1e6 / one.cold_us if row and row.minimum_bytes and one.cold_us else None
+    return [
+        one.variant,
+        short(row.predicted_us if row else None),
+        interval,
+        short(one.cold_us),
+        short(spread, 2),
+        short(one.warm_us),
+        output.percent(row.error_percent if row and predicted else None),
+        output.times(baseline_us / one.cold_us if baseline_us and one.cold_us else None),
+        one.check,
+        short(row.published_us if row else None),
+        short(one.host_us),
+        str(one.rounds),
+        short(one.clock_mhz),
+        _megabytes(row.minimum_bytes if row else None),
+        short(moved),
+    ]
 
 
 def print_catalogue(experiments: Sequence[Experiment], *, wide: bool = False) -> None:

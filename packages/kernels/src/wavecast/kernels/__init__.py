@@ -6,7 +6,7 @@ colwise_per_group``); this module exports what every caller needs: the formats a
 
 from __future__ import annotations
 
-from wavecast.kernels.device import Path, active_arch, last_path, native_format
+from wavecast.kernels.device import Path, active_arch, last_path, native_format, plain_torch
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, E5M2, E5M2FNUZ, FORMATS, Fp8Format, format_named, format_of
 
 __all__ = [
@@ -22,4 +22,5 @@ __all__ = [
     "format_of",
     "last_path",
     "native_format",
+    "plain_torch",
 ]

@@ -7,13 +7,16 @@ Four situations, and the caller can always see which one holds (`Route.path`, `l
 * a virtual driver is active (its object carries ``is_virtual = True``): CPU tensors are launched on it;
 * no driver is active: CPU tensors take the plain torch reference.
 
-With ``TRITON_INTERPRET=1`` Triton itself executes kernels on CPU tensors without a driver; this is a path of its own.
+Within `plain_torch` the reference runs in all of them, on the tensors that kernels would get: what their results are
+compared with. With ``TRITON_INTERPRET=1`` Triton itself executes kernels on CPU tensors without a driver; this is a
+path of its own.
 """
 
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
@@ -26,6 +29,7 @@ from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, FORMATS, Fp8Format
 
 _log = logging.getLogger(__name__)
 _last_path: ContextVar[Path | None] = ContextVar("wavecast_last_path", default=None)
+_plain_torch: ContextVar[bool] = ContextVar("wavecast_plain_torch", default=False)
 
 
 class Path(StrEnum):
@@ -34,7 +38,7 @@ class Path(StrEnum):
     TRITON = "triton"
     """Kernels launched through Triton's active driver, real or virtual."""
     REFERENCE = "reference"
-    """Plain torch on CPU tensors, since Triton has no active driver."""
+    """Plain torch: on CPU tensors, since Triton has no active driver; on any within `plain_torch`."""
     EMULATED = "emulated"
     """Plain torch on a GPU without FP8 hardware: right and slow, and it may wait for the device."""
     INTERPRETER = "interpreter"
@@ -168,10 +172,23 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
         raise ValueError(f"CPU tensors while a real {arch} is active; move them to the GPU with .cuda()")
     if virtual and not on_cpu:
         raise ValueError(f"GPU tensors while a virtual {arch} is active; move them to the CPU with .cpu()")
+    if _plain_torch.get():
+        native = native_format(arch) if has_fp8(arch) else E4M3FN
+        return _record(Route(Path.REFERENCE, arch, native if format is None else format))
     if not has_fp8(arch):
         _warn_emulated(arch)
         return _record(Route(Path.EMULATED, arch, E4M3FN if format is None else format))
     return _record(Route(Path.TRITON, arch, native_format(arch) if format is None else _convertible(format, arch)))
+
+
+@contextmanager
+def plain_torch() -> Iterator[None]:
+    """Let every operator be carried out by its reference, on whatever device its tensors are: what is right there."""
+    before = _plain_torch.set(True)
+    try:
+        yield
+    finally:
+        _plain_torch.reset(before)
 
 
 def _convertible(asked: Fp8Format, arch: str) -> Fp8Format:

@@ -1,0 +1,191 @@
+"""``measure``: the catalogue's experiments on the GPU of this machine, beside what was predicted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wavecast.cli import output
+from wavecast.cli.errors import CliError, ExitCode, misuse
+
+if TYPE_CHECKING:
+    from wavecast.cli.experiments.experiment import Experiment
+    from wavecast.cli.measurement import MeasuredRow, Measurement
+    from wavecast.cli.measuring.gpu import Bench
+    from wavecast.cli.prediction import Case
+    from wavecast.cli.records import Ledger
+    from wavecast.cli.rows import Row
+
+RECORDS = Path("wavecast-records")
+"""Where records go if nobody says."""
+
+
+def measure(
+    experiments: Annotated[list[str] | None, typer.Argument(help="Names of the catalogue; see predict --list.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="The whole catalogue.")] = False,
+    variant: Annotated[list[str] | None, typer.Option(help="Only this one and the baseline; may be repeated.")] = None,
+    shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
+    records: Annotated[Path, typer.Option(help="Directory with frozen predictions; measurements go there.")] = RECORDS,
+    device: Annotated[str | None, typer.Option(help="Whose predictions to compare with; default: the GPU's.")] = None,
+    gpus: Annotated[int, typer.Option(min=1, help="Measure on so many GPUs; the slowest counts.")] = 1,
+    seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time a shape.")] = 1.0,
+    watchdog: Annotated[float, typer.Option(min=1.0, help="Give up if a step takes so many seconds.")] = 120.0,
+    json: Annotated[bool, typer.Option("--json", help="Print wavecast.record/1 on stdout.")] = False,
+    wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns.")] = False,
+) -> None:
+    """Measure experiments on the GPU of this machine, and set the times beside what was predicted.
+
+    Results are compared with the reference first; a variant that is wrong is not timed.
+    """
+    from wavecast.cli.experiments.catalogue import choose_shapes, choose_variants, find_experiments
+    from wavecast.cli.measuring.gpu import GpuBench, device_of, find_machine
+    from wavecast.cli.measuring.session import new_measurement
+    from wavecast.cli.places import check_directory
+    from wavecast.cli.prediction import Case
+    from wavecast.cli.records import Ledger
+
+    if everything and experiments:
+        raise misuse(f"--all and {' '.join(experiments)}", hint="name experiments, or take all")
+    chosen = find_experiments(experiments or [], everything=everything)
+    planned = [
+        (item, size, choose_variants(item, variant or [])) for item in chosen for size in choose_shapes(item, shape)
+    ]
+    check_directory(records)
+    machine = find_machine(gpus=gpus)
+    name = device or device_of(machine)
+    ledger = Ledger(records)
+    benches = [GpuBench(index) for index in range(gpus)]
+    measurement = new_measurement(machine, benches[0])
+    output.print_message(f"{machine.text}; {_costs(measurement)}")
+    cases = [Case(item, size, name, variants) for item, size, variants in planned]
+    session = Session(ledger, measurement, show_tables=not json, wide=wide)
+    try:
+        session.run(cases, benches, seconds=seconds, step_s=watchdog)
+    finally:
+        if json:
+            output.print_json(session.document())
+    session.finish()
+
+
+class Session:
+    """The cases of one call, what has been measured of them, and where it was written.
+
+    Args:
+        ledger: Where predictions come from, and measurements go to.
+        measurement: Machine and day.
+        show_tables: Print a table for each case.
+        wide: Use more than 80 columns for it.
+    """
+
+    def __init__(self, ledger: Ledger, measurement: Measurement, *, show_tables: bool, wide: bool) -> None:
+        self._ledger = ledger
+        self._measurement = measurement
+        self._show_tables = show_tables
+        self._wide = wide
+        self._rows: list[Row] = []
+        self._seen: list[MeasuredRow] = []
+        self._files: dict[Path, None] = {}
+
+    def run(self, cases: Sequence[Case], benches: Sequence[Bench], *, seconds: float, step_s: float) -> None:
+        """Measure cases; each is written down before the next one begins.
+
+        Args:
+            cases: What to measure.
+            benches: The GPUs.
+            seconds: About how long to time a case.
+            step_s: A step that takes longer means that the GPU hangs, and ends the process.
+
+        Raises:
+            CliError: 1 if a GPU does not answer any more.
+        """
+        from wavecast.cli.measuring.gpu import GpuLostError
+        from wavecast.cli.measuring.session import measure_case, watchdog
+
+        machine = self._measurement.machine
+        with (
+            output.progress(sum(len(case.variants) for case in cases) * len(benches)) as steps,
+            watchdog(step_s, lambda: self._hangs(step_s)) as still_here,
+        ):
+
+            def done(name: str) -> None:
+                still_here()
+                steps.done(name)
+
+            for case in cases:
+                try:
+                    found = measure_case(case, benches, machine, seconds=seconds, done=done)
+                except GpuLostError as error:
+                    raise self._lost(str(error)) from error
+                predicted = self._ledger.predicted(case.experiment.name, case.device, triton=machine.triton)
+                self._files[self._ledger.add(found.rows, found.seen, self._measurement)] = None
+                self._rows += _beside(found.rows, predicted)
+                self._seen += found.seen
+                if self._show_tables:
+                    with steps.paused():
+                        self._print(case.experiment, len(found.seen))
+
+    def finish(self) -> None:
+        """Say where the records are, and what could not be measured.
+
+        Raises:
+            CliError: 1 if a variant was wrong or failed.
+        """
+        for path in self._files:
+            output.print_message(f"wrote {path}")
+        untimed = [row for row in self._seen if row.cold_us is None and not row.check.startswith("refused: ")]
+        for row in untimed[:-1]:
+            output.print_error(_failure(row), "")
+        if untimed:
+            hint = "a wrong result is not timed; the others are in the records"
+            raise CliError(_failure(untimed[-1]), hint=hint)
+
+    def document(self) -> dict[str, object]:
+        """All that was measured, as one record."""
+        from wavecast.cli.records import Record, completed, record_to_json
+
+        empty = Record(date.fromisoformat(self._measurement.date), None, None, ())
+        seen = replace(self._measurement, rows=tuple(self._seen))
+        return record_to_json(completed(empty, self._rows, seen))
+
+    def _print(self, experiment: Experiment, count: int) -> None:
+        from wavecast.cli import tables
+
+        seen = self._seen[-count:]
+        rows = self._rows[len(self._rows) - sum(row.cold_us is not None for row in seen) :]
+        tables.print_measured(experiment, seen, rows, self._measurement, wide=self._wide)
+
+    def _lost(self, message: str) -> CliError:
+        kept = (
+            f"measured before and kept: {', '.join(map(str, self._files))}" if self._files else "nothing was measured"
+        )
+        return CliError(f"{message}; {kept}", hint="see the system's log for the GPU's state; measure the rest again")
+
+    def _hangs(self, seconds: float) -> None:
+        error = self._lost(f"a step has taken more than {seconds:g} s: the GPU hangs, or --watchdog is too short")
+        output.print_error(str(error), error.hint)
+        os._exit(int(ExitCode.FAILED))
+
+
+def _beside(rows: Sequence[Row], predicted: Sequence[Row]) -> list[Row]:
+    """Measured rows with what was predicted of them."""
+    from wavecast.cli.measurement import row_key
+    from wavecast.cli.records import with_time
+
+    known = {row_key(row): row for row in predicted if row.predicted_us is not None}
+    return [with_time(known[row_key(row)], row) if row_key(row) in known else row for row in rows]
+
+
+def _failure(row: MeasuredRow) -> str:
+    sizes = " ".join(f"{key}={value}" for key, value in row.shape.items())
+    return f"{row.experiment} {row.variant} {sizes}: {row.check}"
+
+
+def _costs(measurement: Measurement) -> str:
+    event, launch = output.significant(measurement.event_us), output.significant(measurement.launch_us)
+    return f"between two events: nothing {event} µs, an empty kernel {launch} µs"

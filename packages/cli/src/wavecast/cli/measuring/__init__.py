@@ -1,0 +1,1 @@
+"""Measuring on a real GPU: right first, then timed, then put beside what was predicted."""
