@@ -42,6 +42,10 @@ class SymmetricMemory(Protocol):
         """
         ...
 
+    def window_addresses(self) -> torch.Tensor:
+        """(ranks,) int64: where each rank's buffer begins, for kernels of this rank that reach it by address."""
+        ...
+
     def signals(self, rank: int) -> torch.Tensor:
         """(signal_count,) int32 signal pad of a rank; all zero before the first call."""
         ...

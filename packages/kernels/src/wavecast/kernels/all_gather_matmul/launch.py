@@ -1,0 +1,167 @@
+"""All-gather+matmul over symmetric memory: what is put on which stream, in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from wavecast.kernels.all_gather_matmul.kernel import all_gather_matmul_kernel
+from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
+from wavecast.kernels.async_tp.order import fetch_order
+from wavecast.kernels.async_tp.symmetric import COMPUTE
+from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
+from wavecast.kernels.checks import check_fits_int32
+from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
+from wavecast.kernels.grouped_gemm.plan import unit_of
+
+FETCH, LOCAL = "fetch", "local"
+"""Streams for the others' chunks and for the own one."""
+
+FETCH_BYTES = 16
+"""Bytes that a lane of a fetching program loads at once."""
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One right operand and what belongs to it.
+
+    Attributes:
+        b: (K, N), K contiguous.
+        b_inverse: fp32, () or (1, N); None for 16-bit operands.
+        bias: (N,) or None.
+        out: (ranks * rows, N), contiguous.
+        plan: how this product is carried out; all of a call have the same transport.
+    """
+
+    b: torch.Tensor
+    b_inverse: torch.Tensor | None
+    bias: torch.Tensor | None
+    out: torch.Tensor
+    plan: AllGatherMatmulPlan
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Where chunks go.
+
+    Attributes:
+        rows: (ranks * shard rows, K), contiguous.
+        a_inverse: fp32 scales of rows: () or (ranks * shard rows, 1); None for 16-bit operands.
+        fetch_scales: whether every rank has only its own rows' scales, so that they are gathered too.
+        own_rows: whether this rank's chunk is wanted there too.
+    """
+
+    rows: torch.Tensor
+    a_inverse: torch.Tensor | None
+    fetch_scales: bool
+    own_rows: bool
+
+
+def launch_all_gather_matmul(
+    workspace: Workspace, shard: torch.Tensor, shard_inverse: torch.Tensor | None, gathered: Gathered,
+    factors: Sequence[Factor],
+) -> None:  # fmt: skip
+    """Put one call on the streams. Nothing is waited for on the host, and nothing depends on the number of the call.
+
+    Args:
+        workspace: of this rank.
+        shard: (rows, K) of this rank, contiguous.
+        shard_inverse: (rows, 1) fp32 of this rank if ``gathered.fetch_scales``.
+        gathered: where chunks go.
+        factors: one or more products.
+
+    Raises:
+        ValueError: sizes beyond what the kernel's 32-bit numbers or the windows hold.
+    """
+    memory, transport = workspace.memory, factors[0].plan.transport
+    (rows, k), rank = shard.shape, memory.rank
+    for factor in factors:
+        _check(factor, rows * memory.ranks, k)
+    compute, fetch, local = (memory.stream(name) for name in (COMPUTE, FETCH, LOCAL))
+    chunk_bytes = rows * k * shard.element_size()
+    scales_at = scales_offset(chunk_bytes)
+    chunks = gathered.rows.view(memory.ranks, rows, k)
+    scales = None if gathered.a_inverse is None else gathered.a_inverse.view(-1)
+    scale_chunks = scales.view(memory.ranks, rows) if gathered.fetch_scales and scales is not None else None
+
+    own = memory.window(rank, (rows, k), shard.dtype)
+    if own.data_ptr() != shard.data_ptr():
+        memory.copy(own, shard, compute)
+    if scale_chunks is not None and shard_inverse is not None:
+        memory.copy(memory.window(rank, (rows,), torch.float32, scales_at), shard_inverse.view(-1), compute)
+        memory.copy(scale_chunks[rank], shard_inverse.view(-1), compute)
+    memory.barrier(compute)
+    whole = all(rows % factor.plan.gemm.block_m == 0 for factor in factors)
+    memory.wait_stream(fetch, compute)
+    if gathered.own_rows or not whole:
+        memory.wait_stream(local, compute)
+        memory.copy(chunks[rank], shard, local)
+        memory.write_signal(rank, rank, workspace.call_number, local)
+    if transport.fetchers == 0:
+        for source in fetch_order(rank, memory.ranks):
+            for piece in _pieces(rows, chunk_bytes, transport.piece_bytes):
+                window = memory.window(source, (rows, k), shard.dtype)
+                memory.copy(chunks[source, piece], window[piece], fetch)
+            if scale_chunks is not None:
+                window = memory.window(source, (rows,), torch.float32, scales_at)
+                memory.copy(scale_chunks[source], window, fetch)
+            memory.write_signal(rank, source, workspace.call_number, fetch)
+    with memory.launching(compute):
+        for factor in factors:
+            _launch(workspace, shard, gathered, factor, scales_at, first=factor is factors[0],
+                    last=factor is factors[-1])  # fmt: skip
+    memory.wait_stream(compute, fetch)
+    memory.wait_stream(compute, local)
+    memory.barrier(compute)
+
+
+def _check(factor: Factor, rows: int, k: int) -> None:
+    """Check that what the kernel keeps in 32 bits fits.
+
+    Raises:
+        ValueError: it does not.
+    """
+    gemm, n = factor.plan.gemm, factor.out.shape[1]
+    check_tile_offsets(gemm, k, factor.b.stride(1), n, k)
+    check_fits_int32("rows of the gathered matrix, rounded up to whole tiles,", rows + gemm.block_m)
+    tiles = -(-rows // gemm.block_m) * -(-n // gemm.block_n)
+    check_fits_int32("tiles of the output", tiles + factor.plan.programs)
+
+
+def _pieces(rows: int, chunk_bytes: int, piece_bytes: int | None) -> list[slice]:
+    """Rows of a chunk that are copied at a time."""
+    if piece_bytes is None:
+        return [slice(0, rows)]
+    step = max(piece_bytes * rows // chunk_bytes, 1)
+    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+
+
+def _launch(
+    workspace: Workspace, shard: torch.Tensor, gathered: Gathered, factor: Factor, scales_at: int, *, first: bool,
+    last: bool,
+) -> None:  # fmt: skip
+    """Launch one product; the first one's programs fetch, where programs do."""
+    memory, plan = workspace.memory, factor.plan
+    gemm, (rows, k), n = plan.gemm, shard.shape, factor.out.shape[1]
+    fetchers = plan.transport.fetchers if first else 0
+    words = gathered.rows.view(-1).view(_widest(rows * k * shard.element_size()))
+    windows = memory.window_addresses() if fetchers else None
+    unit, n_unit = unit_of(k, factor.b.stride(1)), unit_of(n)
+    a_inverse, b_inverse = gathered.a_inverse, factor.b_inverse
+    all_gather_matmul_kernel[(gemm.programs + fetchers,)](
+        gathered.rows, shard, factor.b, factor.out, a_inverse, b_inverse, factor.bias, memory.signals(memory.rank),
+        workspace.state, workspace.failure, words, windows, rows * memory.ranks, rows, n // n_unit, k // unit,
+        factor.b.stride(1) // unit, memory.rank, memory.ranks, plan.polls, words.numel() // memory.ranks, rows,
+        scales_at, SCALED=a_inverse is not None, A_ROWS=a_inverse is not None and a_inverse.ndim > 0,
+        B_COLUMNS=b_inverse is not None and b_inverse.ndim > 0, BIASED=factor.bias is not None, LAST=last,
+        FETCHERS=fetchers, FETCH_SCALES=gathered.fetch_scales,
+        FETCH_BLOCK=gemm.num_warps * gemm.lanes * FETCH_BYTES // words.element_size(), UNIT=unit, N_UNIT=n_unit,
+        CUT=k % gemm.block_k != 0, IMPRECISE=imprecise_sum(shard.dtype, gemm), **gemm.constants,
+    )  # fmt: skip
+
+
+def _widest(chunk_bytes: int) -> torch.dtype:
+    """The widest integers that a chunk is a multiple of."""
+    return next(dtype for dtype in (torch.int32, torch.int16, torch.int8) if chunk_bytes % dtype.itemsize == 0)

@@ -1,0 +1,80 @@
+"""How all-gather+matmul is carried out for a shape on an architecture: tiles, grid, order and transport. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from wavecast.kernels.async_tp.order import band_within
+from wavecast.kernels.async_tp.program import Engine
+from wavecast.kernels.async_tp.transport import TransportPlan, plan_transport
+from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
+
+TIMEOUT_POLLS = 20_000_000
+"""Polls of a signal before a kernel gives up: each takes from half a microsecond to some, so 10 s at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllGatherMatmulPlan:
+    """How a call is carried out.
+
+    Attributes:
+        gemm: tiles of the product; its grid without the fetchers.
+        transport: how chunks come.
+        polls: after how many polls of a signal the kernel gives up.
+    """
+
+    gemm: GemmPlan
+    transport: TransportPlan
+    polls: int = TIMEOUT_POLLS
+
+    @property
+    def programs(self) -> int:
+        """Programs of the grid."""
+        return self.gemm.programs + self.transport.fetchers
+
+    @property
+    def reason(self) -> str:
+        """Why, in a few sentences."""
+        return f"{self.gemm.reason}; {self.transport.reason}"
+
+
+@lru_cache
+def plan_all_gather_matmul(
+    *,
+    shard_rows: int,
+    columns: int,
+    length: int,
+    ranks: int,
+    element_bytes: int,
+    arch: str | None,
+    engine: Engine | None = None,
+) -> AllGatherMatmulPlan:
+    """The plan of (ranks * shard_rows, length) times (length, columns).
+
+    Args:
+        shard_rows: rows of every rank.
+        columns, length: N and K.
+        ranks: size of the group.
+        element_bytes: of an operand's element, 1 or 2.
+        arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None.
+        engine: what is to move the chunks; None leaves it to the plan.
+
+    Raises:
+        ValueError: an engine that is none on this architecture.
+    """
+    transport = plan_transport(arch=arch, chunk_bytes=shard_rows * length * element_bytes, engine=engine)
+    gemm = plan_gemm(ranks * shard_rows, columns, length, element_bytes=element_bytes, arch=arch)
+    return AllGatherMatmulPlan(
+        limited(gemm, transport, chunk_rows=shard_rows, element_bytes=element_bytes, arch=arch), transport
+    )
+
+
+def limited(
+    gemm: GemmPlan, transport: TransportPlan, *, chunk_rows: int, element_bytes: int, arch: str | None
+) -> GemmPlan:
+    """The GEMM's plan within the grid that a transport allows, with bands that stay within a chunk."""
+    (tile,) = (t for t in candidates(arch, element_bytes) if (t.m, t.n) == (gemm.block_m, gemm.block_n))
+    slots = transport.most_units * tile.per_unit - transport.fetchers
+    programs = max(min(gemm.programs, slots // gemm.xcds * gemm.xcds), gemm.xcds)
+    return replace(gemm, programs=programs, band=band_within(chunk_rows, gemm.block_m, gemm.band))

@@ -1,0 +1,76 @@
+"""What one rank keeps between calls: the number of the call, the failure record, and where things are in a window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from wavecast.kernels.async_tp.symmetric import SymmetricMemory
+
+SCALES_ALIGNMENT_BYTES = 256
+"""Scales of a chunk begin at the next multiple behind its rows."""
+
+
+class SignalTimeoutError(RuntimeError):
+    """A signal did not come in time: a rank is missing, late beyond the limit, or has failed.
+
+    Attributes:
+        rank: that waited.
+        signal: index of the signal that did not come: the chunk of that rank.
+        expected: number of the call that it was to have.
+        seen: what it had.
+    """
+
+    def __init__(self, rank: int, signal: int, expected: int, seen: int) -> None:
+        super().__init__(
+            f"rank {rank} gave up waiting for chunk {signal}: its signal was to be {expected} and is {seen}; results "
+            f"of this call are incomplete; rank {signal} has not started its call, is late, or has failed; make the "
+            "workspace of the group anew on every rank before the next call"
+        )
+        self.rank, self.signal, self.expected, self.seen = rank, signal, expected, seen
+
+
+@dataclass(frozen=True, eq=False)
+class Workspace:
+    """State of one rank over one symmetric memory, made on every rank at once.
+
+    Attributes:
+        memory: windows, signals and streams.
+        state: int32 words of the kernels, see ``device_signals``: number of the call, and counters.
+        failure: int32 (4,) that kernels write when they give up, and the host reads without waiting for the device: in
+            host memory where a GPU is used.
+    """
+
+    memory: SymmetricMemory
+    state: torch.Tensor
+    failure: torch.Tensor
+
+    @property
+    def call_number(self) -> torch.Tensor:
+        """(1,) int32 on the device: what this call's signals are written with."""
+        return self.state[:1]
+
+    def check(self) -> None:
+        """Raise what a kernel has reported so far. Does not wait for kernels that still run.
+
+        Raises:
+            SignalTimeoutError: a kernel has given up.
+        """
+        failed, signal, expected, seen = self.failure.tolist()
+        if failed:
+            raise SignalTimeoutError(self.memory.rank, signal, expected, seen)
+
+
+def make_workspace(memory: SymmetricMemory) -> Workspace:
+    """A workspace whose first call is number 1; its signals are zero."""
+    own = memory.signals(memory.rank)
+    state = torch.zeros(2 + memory.ranks, dtype=torch.int32, device=own.device)
+    state[0] = 1
+    failure = torch.zeros(4, dtype=torch.int32, pin_memory=own.device.type == "cuda")
+    return Workspace(memory, state, failure)
+
+
+def scales_offset(rows_bytes: int) -> int:
+    """Byte of a window from which on the scales of a chunk of so many bytes are."""
+    return -(-rows_bytes // SCALES_ALIGNMENT_BYTES) * SCALES_ALIGNMENT_BYTES

@@ -1,0 +1,85 @@
+"""One rank's kernel, executed as gfx942 and gfx950 code, with chunks that are there and chunks that do not come."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from gather_cases import fill_windows, make_call, memory_of, run_rank, small_plans
+from gemms import assert_exact, assert_within_bound
+
+from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
+from wavecast.kernels.device import native_format
+from wavecast.simulator.virtual import active_virtual_device
+
+pytestmark = pytest.mark.execute
+POLLS = 3
+
+
+def workspace_of(call, rank, **options):
+    return make_workspace(memory_of(call, rank, address_of=active_virtual_device().address_of, **options))
+
+
+@pytest.mark.parametrize("engine", ["copy-engine", "blit", "fetcher"])
+@pytest.mark.parametrize("rank", [0, 2])
+def test_every_tile_once_from_every_chunk(virtual_arch: str, engine: str, rank: int) -> None:
+    """Rows that straddle chunks, columns and sums beyond whole tiles; outputs and the gathered matrix begin as NaN."""
+    call = make_call(75, [200], 144, 4, torch.bfloat16)
+    workspace = workspace_of(call, rank)
+    gathered, (out,) = run_rank(call, workspace, small_plans(call, virtual_arch, engine, polls=POLLS), own_rows=True)
+    assert_exact(out, call.exact_and_size()[0])
+    assert torch.equal(gathered, call.a)
+    assert workspace.state.tolist()[:2] == [2, 0]
+
+
+@pytest.mark.parametrize("scaled_rows", [True, False])
+def test_fp8_with_scales_bias_and_two_factors(virtual_arch: str, scaled_rows: bool) -> None:
+    """The scales of rows are gathered as the rows are; the second launch fetches nothing again."""
+    dtype = native_format(virtual_arch).dtype
+    call = make_call(40, [72, 136], 160, 2, dtype, scaled_rows=scaled_rows, biased=True)
+    workspace = workspace_of(call, 1)
+    _, outs = run_rank(call, workspace, small_plans(call, virtual_arch, "fetcher", polls=POLLS))
+    for index, out in enumerate(outs):
+        assert_exact(out, call.exact_and_size(index)[0])
+    assert workspace.state[0] == 2
+
+
+def test_within_the_bound_of_float64(virtual_arch: str) -> None:
+    call = make_call(64, [128], 144, 2, torch.bfloat16, exact=False, biased=True)
+    workspace = workspace_of(call, 0)
+    plans = small_plans(call, virtual_arch, "copy-engine", polls=POLLS)
+    _, (out,) = run_rank(call, workspace, plans, out_dtype=torch.bfloat16)
+    exact, size = call.exact_and_size()
+    assert_within_bound(out, exact, size, 144 + 1)
+
+
+def test_later_calls_wait_for_their_own_signals(virtual_arch: str) -> None:
+    """The number of the call is on the device: the signals of an earlier one do not count."""
+    first, second = (make_call(64, [128], 64, 2, torch.bfloat16, seed=seed) for seed in (1, 2))
+    workspace = workspace_of(first, 0)
+    plans = small_plans(first, virtual_arch, "fetcher", polls=POLLS)
+    run_rank(first, workspace, plans)
+    fill_windows(workspace.memory, second)
+    _, (out,) = run_rank(second, workspace, plans)
+    assert_exact(out, second.exact_and_size()[0])
+    workspace.memory.withheld.add(1)
+    plans = small_plans(first, virtual_arch, "copy-engine", polls=POLLS)
+    run_rank(first, workspace, plans)
+    with pytest.raises(SignalTimeoutError, match="chunk 1: its signal was to be 3 and is 2"):
+        workspace.check()
+
+
+@pytest.mark.parametrize("missing", [0, 2, 3])
+def test_a_tile_is_read_only_after_its_chunks_signal(virtual_arch: str, missing: int) -> None:
+    """A chunk that does not come is NaN: no tile of it is written, none before it misses, and the kernel ends."""
+    call = make_call(96, [128], 64, 4, torch.bfloat16)
+    workspace = workspace_of(call, 1, withheld={missing})
+    _, (out,) = run_rank(call, workspace, small_plans(call, virtual_arch, "copy-engine", polls=POLLS))
+    with pytest.raises(SignalTimeoutError) as error:
+        workspace.check()
+    assert (error.value.rank, error.value.signal, error.value.expected, error.value.seen) == (1, missing, 1, 0)
+    exact, _ = call.exact_and_size()
+    written = ~out.isnan().any(1)
+    assert torch.equal(out[written].double(), exact[written])
+    of_missing = slice(missing * 96, missing * 96 + 96)
+    assert not written[of_missing].any()
+    assert written[128:192].all()  # a whole tile of the own chunk

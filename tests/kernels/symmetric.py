@@ -1,0 +1,84 @@
+"""Symmetric memory whose ranks are buffers of one device, and whose work is done at once: no copy is ever under way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from gemms import fill_nan
+
+
+class ImmediateMemory:
+    """What one rank of several sees, when copies take no time and other ranks have already written their windows.
+
+    Args:
+        rank, ranks: of the view.
+        window_bytes: of every rank.
+        address_of: address of a tensor for the device's kernels.
+        withheld: ranks from which nothing comes: copies out of their windows write NaN instead, and their signals stay.
+        device: of the buffers.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        ranks: int,
+        window_bytes: int,
+        *,
+        address_of: Callable[[torch.Tensor], int] = torch.Tensor.data_ptr,
+        withheld: Collection[int] = (),
+        device: str = "cpu",
+    ) -> None:
+        self.rank, self.ranks, self.window_bytes, self.signal_count = rank, ranks, window_bytes, 64
+        self.buffers = [torch.zeros(window_bytes, dtype=torch.uint8, device=device) for _ in range(ranks)]
+        self.pads = [torch.zeros(64, dtype=torch.int32, device=device) for _ in range(ranks)]
+        self.withheld = set(withheld)
+        self.done: list[tuple[Any, ...]] = []
+        self._address_of = address_of
+
+    def window(self, rank: int, shape: tuple[int, ...], dtype: torch.dtype, offset_bytes: int = 0) -> torch.Tensor:
+        size = torch.Size(shape).numel() * dtype.itemsize
+        assert offset_bytes + size <= self.window_bytes
+        return self.buffers[rank][offset_bytes : offset_bytes + size].view(dtype).view(shape)
+
+    def window_addresses(self) -> torch.Tensor:
+        return torch.tensor([self._address_of(b) for b in self.buffers], device=self.buffers[0].device)
+
+    def signals(self, rank: int) -> torch.Tensor:
+        return self.pads[rank]
+
+    def stream(self, name: str) -> str:
+        return name
+
+    def launching(self, stream: str) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def wait_stream(self, stream: str, other: str) -> None:
+        self.done.append(("wait", stream, other))
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor, stream: str) -> None:
+        owner = self._owner(source)
+        self.done.append(("copy", stream, owner, target.numel() * target.element_size()))
+        if owner in self.withheld:
+            fill_nan(target)
+        else:
+            target.copy_(source)
+
+    def write_signal(self, rank: int, index: int, value: int | torch.Tensor, stream: str) -> None:
+        self.done.append(("signal", stream, rank, index))
+        if index not in self.withheld:
+            self.pads[rank][index] = value
+
+    def wait_signal(self, index: int, value: int | torch.Tensor, stream: str) -> None:
+        assert int(self.pads[self.rank][index]) - int(value) >= 0
+
+    def barrier(self, stream: str) -> None:
+        self.done.append(("barrier", stream))
+
+    def _owner(self, tensor: torch.Tensor) -> int | None:
+        """Rank whose window a tensor lies in."""
+        at = tensor.data_ptr()
+        inside = (b.data_ptr() <= at < b.data_ptr() + self.window_bytes for b in self.buffers)
+        return next((rank for rank, found in enumerate(inside) if found), None)
