@@ -14,6 +14,7 @@ from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.execute.trace import RECORD
 from wavecast.simulator.program.instruction import Instruction, ModifierValue, SourceLine
 from wavecast.simulator.program.kernel import Kernel, Resources
+from wavecast.simulator.traffic import Sample
 
 # The compiled loops' plain twins stand beside the tests.
 sys.path.insert(0, str(Path(__file__).parent))
@@ -59,6 +60,18 @@ def make_execution(kernel: Kernel, workgroups: Sequence[int], total: int, execut
     ids = np.asarray(workgroups, dtype=np.int64)
     per_workgroup = np.full(len(ids), max(1, sum(executed) // max(1, len(ids))), dtype=np.int64)
     return Execution(kernel, (total, 1, 1), ids, np.asarray(executed, dtype=np.int64), per_workgroup)
+
+
+def make_sample(workgroups: Sequence[int] | np.ndarray, total: int) -> Sample:
+    """Each run of consecutive ids is a cluster, and all workgroups are counted."""
+    ids = np.asarray(workgroups, dtype=np.int64)
+    clusters = np.cumsum(np.diff(ids, prepend=ids[0] - 1) != 1)
+    return Sample(ids, clusters, np.ones(len(ids), dtype=np.bool_), total)
+
+
+@pytest.fixture
+def sample_of() -> Callable[..., Sample]:
+    return make_sample
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from wavecast.simulator.traffic.caches import (
     set_of,
 )
 from wavecast.simulator.traffic.channels import ChannelLoad
-from wavecast.simulator.traffic.footprint import BufferRange, UniqueLines, capped_bytes, capped_lines, common
+from wavecast.simulator.traffic.footprint import BufferRange, Growth, UniqueLines, common, grid_lines
 from wavecast.simulator.traffic.l1 import empty_l1, settle
 from wavecast.simulator.traffic.l2_map import channel_of, hashed_map, l2_set_of, plain_map
 
@@ -267,18 +267,23 @@ def test_footprint_scales_private_lines_only() -> None:
     )
     unique.add(first, (READ,), clusters=np.zeros(1, np.int64))
     unique.add(first[:2], (READ,), clusters=np.ones(1, np.int64))
-    found = unique.merged()
+    found, growth = unique.merged(), Growth(2, 0.1, 0.1)
     assert found.lines.tolist() == [1, 2, 10, 11]
     assert found.touched_bytes.tolist() == [1, 1, 2, 2]
     assert found.xcds.tolist() == [1, 1, 2, 1]
-    assert found.scaled(10.0) == 2 + 2 * 10
-    assert capped_bytes(found, 10.0, (), line_bytes=128) == 2 + 4 * 10
+    # Two lines are known from both clusters, and two from one. Those stand for 2 * 2 * 0.9 / (2 * 0.1 + 8 * 0.9) more.
+    assert found.scaled(growth) == pytest.approx(4 + 3.6 / 7.4)
+    assert found.scaled(Growth(2, 1.0, 1.0)) == 4
+    # By itself, a range of lines that nobody else touches grows with the grid, as far as its buffer goes.
+    private, shared = found.part(2, 4), found.part(0, 2)
+    assert (private.scaled(growth), shared.scaled(growth)) == (20, 2)
+    assert (private.scaled_on_xcds(growth), shared.scaled_on_xcds(growth)) == (30, 2)
     across = (BufferRange(10 * 128 + 120, 30),)  # 30 bytes on two lines
-    assert capped_bytes(found, 10.0, across, line_bytes=128) == 2 + 30
-    assert capped_lines(found, 10.0, (), line_bytes=128) == 2 + 2 * 10
-    assert capped_lines(found, 10.0, across, line_bytes=128) == 2 + 2
-    assert capped_lines(found, 10.0, (), line_bytes=128, copies=8) == 2 + 3 * 10
-    assert capped_lines(found, 10.0, across, line_bytes=128, copies=8) == 2 + 8 * 2
+    grown = grid_lines(found, growth, across, line_bytes=128, xcds=8)
+    assert (grown.lines, grown.bytes, grown.lines_on_xcds) == (2 + 2, 2 + 30, 2 + 3)
+    wide = (BufferRange(10 * 128, 1000 * 128),)
+    grown = grid_lines(found, growth, wide, line_bytes=128, xcds=8)
+    assert (grown.lines, grown.bytes, grown.lines_on_xcds) == (2 + 20, 2 + 40, 2 + 30)
 
 
 def test_footprint_grows_beyond_its_first_table() -> None:
@@ -352,3 +357,49 @@ def test_a_state_shows_nothing_of_the_one_that_had_its_memory_before(device: Dev
         state.release()
     assert found[0] == found[1]
     assert CacheState(device, 1.0).l2_tags is memory
+
+
+def test_lines_of_neighbours_that_ran_before_do_not_grow() -> None:
+    """Each workgroup reads 16 lines, the first four of them those that its predecessor ends with."""
+    unique, clusters, total = UniqueLines(), 5, 1000
+    for cluster in range(clusters):
+        for place in range(4):
+            lines = (cluster * 200 + place) * 12 + np.arange(16, dtype=np.uint64)
+            is_counted = np.array([place > 0])
+            unique.add(stream(lines, READ), (READ,), clusters=np.array([cluster]), counted=is_counted)
+    growth = Growth(clusters, 15 / total, 20 / total)
+    assert unique.merged().scaled(growth) == pytest.approx(total * 12)
+    assert unique.merged().new_by_cluster(growth, per_xcd=False).tolist() == [36.0] * clusters
+
+
+def test_what_is_passed_over_pushes_out_what_was_used_before(device: Device) -> None:
+    state = CacheState(device, 0.01)
+    lines = np.arange(64, dtype=np.uint64)
+    again = stream(lines, READ)
+    run(state, again)
+    capacity = state.l2_tags.shape[1] * state.l2_tags.shape[2]
+    state.pass_over(capacity / 4, 0)
+    assert run(state, again)[Level.L2_HITS] == 64
+    state.pass_over(capacity, 0)
+    levels = run(state, again)
+    assert (levels[Level.L2_HITS], levels[Level.MALL_HITS]) == (0, 64)
+    assert state.totals[Flow.AGAIN_FABRIC_READS] == state.totals[Flow.FIRST_FABRIC_READS] == 64
+    state.pass_over(capacity, state.mall_tags.shape[1] * state.mall_tags.shape[2])
+    assert run(state, again)[Level.MALL_HITS] == 0
+    assert state.totals[Flow.AGAIN_HBM_READS] == state.totals[Flow.FIRST_HBM_READS] == 64
+
+
+def test_lines_go_by_in_memory_that_another_launch_has_left(device: Device) -> None:
+    """Sets that the launch has not touched hold what the one before it left: nothing of that is found or written."""
+    found = []
+    for _ in range(2):
+        state = CacheState(device, 0.01)
+        capacity = state.l2_tags.shape[1] * state.l2_tags.shape[2]
+        state.pass_over(capacity / 2, 100)
+        run(state, stream(np.arange(64, dtype=np.uint64), WRITE))
+        dirty, written = state.dirty_lines_per_xcd, state.drain()
+        found.append((dirty, written, state.totals.tolist()))
+        for lines in (np.arange(50_000, dtype=np.uint64), np.arange(500, 900, dtype=np.uint64)):
+            run(state, stream(lines, WRITE))
+        state.release()
+    assert found[0] == found[1]

@@ -10,7 +10,7 @@ import pytest
 from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.traffic import AccessKind, BufferRange, Traffic, TrafficObserver, observer
+from wavecast.simulator.traffic import AccessKind, BufferRange, Sample, Traffic, TrafficObserver, observer
 
 LANES = np.arange(64, dtype=np.uint64)
 BASE_IN, BASE_OUT = 1 << 30, 1 << 31
@@ -22,12 +22,13 @@ def copy(
     kernel_of: Callable[..., Kernel],
     record_of: Callable[..., np.ndarray],
     execution_of: Callable[..., Execution],
+    sample_of: Callable[..., Sample],
 ) -> Callable[..., Traffic]:
     """A kernel that loads dwords and stores them; ``store_stride`` apart, one wave a workgroup."""
 
     def build(workgroups: np.ndarray, total: int, *, store_stride: int = 4, chunk: int = 3) -> Traffic:
         kernel = kernel_of(["global_load_dword", "global_store_dword", "buffer_wbl2", "s_endpgm"])
-        watcher = TrafficObserver(kernel, device, total_workgroups=total, executed_workgroups=len(workgroups))
+        watcher = TrafficObserver(kernel, device, total_workgroups=total, sample=sample_of(workgroups, total))
         records = np.concatenate(
             [
                 part
@@ -85,16 +86,17 @@ def test_the_expected_work_decides_how_many_lines_are_followed(
     kernel_of: Callable[..., Kernel],
     record_of: Callable[..., np.ndarray],
     execution_of: Callable[..., Execution],
+    sample_of: Callable[..., Sample],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(observer, "_FOLLOWED", 400)
     kernel = kernel_of(["global_load_dword", "s_endpgm"])
-    watcher = TrafficObserver(kernel, device, total_workgroups=1600, executed_workgroups=32)
+    watcher = TrafficObserver(kernel, device, total_workgroups=1600, sample=sample_of(range(32), 1600))
     for number in range(1600):
         watcher.consume(record_of(0, BASE_IN + (number * 64 + LANES) * 4, workgroup=number))
         if number == 7:
             assert watcher.line_accesses == 16
-            watcher.expect(1600)  # 3,200 lines: one in eight
+            watcher.expect(sample_of(range(1600), 1600))  # 3,200 lines: one in eight
     traffic = watcher.result(execution_of(kernel, range(1600), 1600, [1600, 1600]))
     assert traffic.l2_read_requests == 3200
     assert traffic.minimum_read_bytes == traffic.hbm_read_bytes == traffic.fabric_read_bytes == 1600 * 256
@@ -126,11 +128,12 @@ def test_shared_input_is_not_multiplied_by_the_grid(
     kernel_of: Callable[..., Kernel],
     record_of: Callable[..., np.ndarray],
     execution_of: Callable[..., Execution],
+    sample_of: Callable[..., Sample],
 ) -> None:
     """Every workgroup reads the same 8 KiB; a sample of a hundredth must not read 100 times 8 KiB."""
     kernel = kernel_of(["global_load_dwordx4", "s_endpgm"])
     ids = np.concatenate([np.arange(start, start + 64) for start in (0, 3200, 6400, 9600)])
-    watcher = TrafficObserver(kernel, device, total_workgroups=25_600, executed_workgroups=len(ids))
+    watcher = TrafficObserver(kernel, device, total_workgroups=25_600, sample=sample_of(ids, 25_600))
     for number in ids:
         for step in range(8):
             watcher.consume(record_of(0, BASE_IN + step * 1024 + LANES * 16, workgroup=number))
@@ -146,17 +149,19 @@ def test_buffers_bound_what_a_sample_extrapolates(
     kernel_of: Callable[..., Kernel],
     record_of: Callable[..., np.ndarray],
     execution_of: Callable[..., Execution],
+    sample_of: Callable[..., Sample],
 ) -> None:
     kernel = kernel_of(["global_load_dword", "s_endpgm"])
     ids = np.arange(64)
     buffers = (BufferRange(BASE_IN, 32 * 1024, "x"),)
-    watcher = TrafficObserver(kernel, device, total_workgroups=6400, executed_workgroups=64, buffers=buffers)
+    watcher = TrafficObserver(kernel, device, total_workgroups=6400, sample=sample_of(ids, 6400), buffers=buffers)
     for number in ids:
         watcher.consume(record_of(0, BASE_IN + (int(number) % 32) * 256 + LANES * 4, workgroup=number))
     traffic = watcher.result(execution_of(kernel, ids, 6400, [64, 64]))
     # 100 times the 8 KiB that the sample touches would be 800 KiB; the buffer has 32.
     assert traffic.minimum_read_bytes == traffic.hbm_read_bytes == traffic.footprint_bytes == 32 * 1024
-    assert traffic.fabric_read_bytes == 8 * 32 * 1024
+    # The next workgroup that reads a line is 32 further, on the same XCD.
+    assert traffic.fabric_read_bytes == 32 * 1024
 
 
 def test_lds_atomics_and_hot_lines(
@@ -164,6 +169,7 @@ def test_lds_atomics_and_hot_lines(
     kernel_of: Callable[..., Kernel],
     record_of: Callable[..., np.ndarray],
     execution_of: Callable[..., Execution],
+    sample_of: Callable[..., Sample],
 ) -> None:
     kernel = kernel_of(
         ["ds_read_b32", ("ds_write2_b32", {"offset0": 0, "offset1": 32}), "global_atomic_add_f32", "s_endpgm"],
@@ -197,6 +203,7 @@ def test_a_grid_whose_lines_fit_the_memory_side_cache_takes_each_from_hbm_once(
     kernel_of: Callable[..., Kernel],
     record_of: Callable[..., np.ndarray],
     execution_of: Callable[..., Execution],
+    sample_of: Callable[..., Sample],
 ) -> None:
     """Two of 64 workgroups run, which all read the same lines: a 32nd of the cache would not hold them."""
     kernel = kernel_of(["global_load_dword", "s_endpgm"])
@@ -204,7 +211,7 @@ def test_a_grid_whose_lines_fit_the_memory_side_cache_takes_each_from_hbm_once(
 
     def hbm_lines(small: Device) -> float:
         buffer = BufferRange(BASE_IN, lines * 128, "x")
-        watcher = TrafficObserver(kernel, small, total_workgroups=total, executed_workgroups=2, buffers=[buffer])
+        watcher = TrafficObserver(kernel, small, total_workgroups=total, sample=sample_of(ran, total), buffers=[buffer])
         for number in ran:
             for start in range(0, lines, 64):
                 watcher.consume(record_of(0, BASE_IN + (start + LANES) * 128, workgroup=number))

@@ -13,6 +13,7 @@ from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic import (
     Limiter,
     choose_workgroups,
+    grid_strides,
     pilot_workgroups,
     residency,
     sampling_error,
@@ -73,20 +74,21 @@ def test_a_large_grid_is_taken_in_clusters(device: Device) -> None:
     sample = choose_workgroups(total, device)
     assert not sample.is_complete
     assert len(sample.workgroups) == 16 * 32
-    strata = sample.workgroups[sample.starts] * 16 // total
-    assert strata.tolist() == list(range(16))
     assert (np.diff(sample.workgroups) > 0).all()
-    for start in sample.starts:
-        cluster = sample.workgroups[start : start + 32]
+    for number in range(16):
+        cluster = sample.workgroups[sample.clusters == number]
+        assert cluster[0] * 16 // total == number
         assert (np.diff(cluster) == 1).all()
         assert (np.bincount(cluster % 8) == 4).all()  # every XCD gets four
+        assert sample.counted[sample.clusters == number].tolist() == [False] * 8 + [True] * 24
     assert (sample.workgroups == choose_workgroups(total, device).workgroups).all()
 
 
 def test_clusters_do_not_fall_in_step_with_powers_of_two(device: Device) -> None:
     for total in (2048, 4096, 65_536):
         sample = choose_workgroups(total, device)
-        starts, stratum = sample.workgroups[sample.starts], total // 16
+        starts = np.array([sample.workgroups[sample.clusters == number][0] for number in range(16)])
+        stratum = total // 16
         assert len(set(starts % stratum * 8 // stratum)) >= 4
 
 
@@ -99,7 +101,7 @@ def test_samples_shrink_with_the_work_and_begin_with_the_pilot(device: Device, t
     assert (sample.workgroups[: len(pilot)] == pilot).all()
     assert len(choose_workgroups(total, device, work_per_workgroup=2 * work).workgroups) <= len(sample.workgroups)
     if not sample.is_complete:
-        assert len(sample.starts) >= 4  # or the variance between clusters would not be known
+        assert len(set(sample.clusters)) >= 4  # or the variance between clusters would not be known
         assert (np.bincount(sample.workgroups % 8) == len(sample.workgroups) // 8).all()
 
 
@@ -107,13 +109,41 @@ def test_long_workgroups_make_fewer_clusters_then_smaller_ones(device: Device) -
     shapes = []
     for work in (1e4, 4e4, 1.2e5, 1e6):
         sample = choose_workgroups(100_000, device, work_per_workgroup=work)
-        shapes.append((len(sample.starts), len(sample.workgroups) // len(sample.starts)))
-    assert shapes == [(16, 32), (9, 32), (4, 24), (4, 8)]
+        clusters = len(set(sample.clusters))
+        shapes.append((clusters, len(sample.workgroups) // clusters))
+    assert shapes == [(16, 32), (9, 32), (4, 24), (4, 16)]
 
 
 def test_a_tiny_grid_is_its_own_pilot(device: Device) -> None:
-    assert pilot_workgroups(64, device).tolist() == list(range(64))
-    assert pilot_workgroups(65, device).tolist() == list(range(8))
+    assert pilot_workgroups(128, device).tolist() == list(range(128))
+    assert pilot_workgroups(129, device).tolist() == list(range(8))
+
+
+@pytest.mark.parametrize("grid", [(64, 64, 64), (128, 128, 1), (37, 5, 211), (4000, 3, 1), (16, 16, 16), (1, 9000, 1)])
+@pytest.mark.parametrize("work", [0.0, 3e4, 1e6])
+def test_a_counted_workgroup_runs_after_its_neighbours_along_every_axis(
+    device: Device, grid: tuple[int, int, int], work: float
+) -> None:
+    total, strides = int(np.prod(grid)), grid_strides(grid)
+    sample = choose_workgroups(total, device, strides=strides, work_per_workgroup=work)
+    pilot = pilot_workgroups(total, device, strides=strides)
+    assert (sample.workgroups[: len(pilot)] == pilot).all()
+    assert (np.diff(sample.workgroups) > 0).all()
+    assert 0 <= sample.workgroups[0] <= sample.workgroups[-1] < total
+    if sample.is_complete:
+        return
+    # Rows along an axis of three steps would not leave room for strata, long workgroups afford no rows.
+    wanted = [] if work == 1e6 else [stride for stride in strides if 8 < stride <= total // 2]
+    counted = sample.workgroups[sample.counted]
+    assert len(counted) >= 32
+    for stride in (8, *wanted):
+        assert np.isin(counted - stride, sample.workgroups).all(), stride
+
+
+def test_strides_of_a_grid() -> None:
+    assert grid_strides((64, 32, 16)) == (64, 2048)
+    assert grid_strides((64, 1, 16)) == (64,)
+    assert grid_strides((5000, 1, 1)) == ()
 
 
 def test_work_counts_instructions_and_lines() -> None:
@@ -126,10 +156,10 @@ def test_a_sample_of_nothing_is_refused(device: Device) -> None:
 
 
 def test_sampling_error() -> None:
-    ids = np.concatenate([np.arange(64), np.arange(1000, 1064), np.arange(5000, 5064)])
-    assert sampling_error(np.ones(192), ids, 10_000) == 0.0
-    assert sampling_error(np.arange(192), np.arange(192), 192) == 0.0
-    assert sampling_error(np.ones(64), np.arange(64), 10_000) == float("inf")
+    clusters = np.repeat(np.arange(3), 64)
+    assert sampling_error(np.ones(192), clusters, 10_000) == 0.0
+    assert sampling_error(np.arange(192), clusters, 192) == 0.0
+    assert sampling_error(np.ones(64), np.zeros(64, np.int64), 10_000) == float("inf")
     values = np.concatenate([np.full(64, 90.0), np.full(64, 100.0), np.full(64, 110.0)])
     # Cluster means 90, 100, 110: standard deviation 10, over the square root of three clusters, over the mean.
-    assert sampling_error(values, ids, 10_000) == pytest.approx(10 / 3**0.5 / 100 * (1 - 0.0192) ** 0.5)
+    assert sampling_error(values, clusters, 10_000) == pytest.approx(10 / 3**0.5 / 100 * (1 - 0.0192) ** 0.5)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.util
+import shutil
+from functools import cache
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from wavecast.simulator.compile.code_object import CodeObject
+from wavecast.simulator.compile.hip import compile_hip
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.launch import LaunchResult, simulate_launch
@@ -106,3 +112,68 @@ def test_a_sample_is_as_far_off_as_it_says(multiplier: int, spread: str) -> None
         assert getattr(sample.traffic, name) == pytest.approx(getattr(whole.traffic, name), rel=0.01), name
     # The interval of the sample's time holds that of the whole grid's.
     assert sample.time.low_us <= whole.time.predicted_us <= sample.time.high_us
+
+
+HAS_COMPILER = shutil.which("hipcc") is not None or importlib.util.find_spec("ziglang") is not None
+ENDS = np.array([5, 9, 27, 30, 54, 55, 71, 96, 101, 103, 120, 128], dtype=np.int32)
+Grid = tuple[int, int, int]
+# Kernel, grid, block, and arguments: an array of so many floats, an array, or a number.
+Argument = tuple[int] | np.ndarray | int
+K, M = 1 << 10, 1 << 20
+CASES: dict[str, tuple[str, Grid, Grid, list[Argument]]] = {
+    "cube": ("stencil", (16, 16, 16), (8, 8, 8), [(2 * M,), (2 * M,), 128, 128, 128, 1]),
+    "plane": ("stencil", (64, 64, 1), (16, 16, 1), [(M,), (M,), K, K, 1, 0]),
+    "plane whose rows change the XCD": (
+        *("stencil", (61, 67, 1), (16, 16, 1)),
+        [(61 * 67 * 256,), (61 * 67 * 256,), 976, 1072, 1, 0],
+    ),
+    "stream": ("triad", (4096, 1, 1), (256, 1, 1), [(M,), (M,), (M,)]),
+    "transpose": ("transpose", (64, 64, 1), (32, 8, 1), [(4 * M,), (4 * M,), 2048]),
+    "product by rows": ("panels", (4864, 1, 1), (64, 1, 1), [(M,), (76 * 16 * K,), (19 * M,), 64, 76, 1, 64]),
+    "product in groups": ("panels", (4096, 1, 1), (64, 1, 1), [(2 * M,), (512 * K,), (16 * M,), 128, 32, 4, 64]),
+    "ragged groups": ("ragged", (3072, 1, 1), (64, 1, 1), [(2 * M,), (4608 * K,), (12 * M,), ENDS, 12, 24, 64]),
+    "parts of buffers": ("ragged", (3072, 1, 1), (64, 1, 1), [(4 * M,), (9216 * K,), (24 * M,), ENDS, 12, 24, 64]),
+}
+
+
+@cache
+def _codes() -> dict[str, CodeObject]:
+    return {code.name: code for code in compile_hip(Path(__file__).with_name("grids.hip"), arch="gfx942")}
+
+
+def launch_case(case: str, workgroups: str) -> LaunchResult:
+    kernel, grid, block, arguments = CASES[case]
+    memory = AddressSpace()
+    values = [np.zeros(entry[0], np.float32) if isinstance(entry, tuple) else entry for entry in arguments]
+    return simulate_launch(
+        _codes()[kernel],
+        grid=grid,
+        block=block,
+        arguments=[
+            memory.map_array(value, str(number)) if isinstance(value, np.ndarray) else value
+            for number, value in enumerate(values)
+        ],
+        memory=memory,
+        device=load_device("mi300x"),
+        workgroups=workgroups,  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.compile
+@pytest.mark.execute
+@pytest.mark.skipif(not HAS_COMPILER, reason="neither hipcc nor ziglang is installed")
+@pytest.mark.parametrize("case", CASES)
+def test_a_sample_moves_what_the_grid_moves(case: str) -> None:
+    """Workgroups that do not run share lines with those that do, along every axis."""
+    whole, sample = launch_case(case, "all").traffic, launch_case(case, "sample").traffic
+    assert sample.executed_workgroups <= whole.workgroups / 3
+    assert sample.sampling_error < 0.25
+    # Of panels in a part of a buffer it is not known how many there are.
+    bound = 0.25 if case == "parts of buffers" else 0.1
+    for name in ("fabric_read_bytes", "hbm_read_bytes", "footprint_bytes"):
+        ratio = getattr(sample, name) / getattr(whole, name)
+        # No more than three standard errors, and what workgroups at the rims of the grid lack.
+        assert abs(ratio - 1) <= min(bound, 0.05 + 3 * sample.sampling_error), (name, ratio)
+    for name in ("bytes_asked", "l2_read_requests", "fabric_write_bytes", "hbm_write_bytes"):
+        ratio = getattr(sample, name) / getattr(whole, name)
+        assert abs(ratio - 1) <= 0.02, (name, ratio)

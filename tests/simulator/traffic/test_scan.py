@@ -164,7 +164,7 @@ def test_a_trace_in_pieces_is_taken_as_a_whole(
     tables = instruction_tables(kernel_of(OPCODES, lds_bytes=65536))
     records = np.concatenate([record_of(0, (1 << 20) + LANES * 16, workgroup=number) for number in range(40)])
     counts, events, cursor = np.zeros((len(OPCODES), COUNTS), np.int64), np.zeros(160, EVENT), start_of_trace()
-    clusters, shapes, done, stops = np.zeros(100, np.int64), empty_shapes(), 0, []
+    slots, shapes, done, stops = np.zeros(100, np.int64), empty_shapes(), 0, []
     l1, levels = empty_l1(load_device("mi300x"), 1), np.zeros((len(OPCODES), LEVELS), np.int64)
     while done < len(records):
         part = records[done:]
@@ -180,7 +180,7 @@ def test_a_trace_in_pieces_is_taken_as_a_whole(
                 l1,
                 levels,
                 events,
-                clusters,
+                slots,
             ),
             *(np.zeros((len(MAPS), XCDS, STEPS, CHANNELS), np.int64), MAPS, cursor, 27 if done < 27 else 100, 1),
         )

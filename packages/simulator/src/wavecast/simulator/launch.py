@@ -31,6 +31,7 @@ from wavecast.simulator.traffic import (
     Traffic,
     TrafficObserver,
     choose_workgroups,
+    grid_strides,
     pilot_workgroups,
     work_of,
 )
@@ -119,12 +120,13 @@ def simulate_launch(
     total = grid[0] * grid[1] * grid[2]
     is_sample = workgroups == "sample"
     # As few as a sample may have until the pilot has run: so many stay if the pilot alone fills a batch.
-    fewest = len(choose_workgroups(total, device, work_per_workgroup=math.inf).workgroups)
+    strides = grid_strides(grid)
+    fewest = choose_workgroups(total, device, strides=strides, work_per_workgroup=math.inf)
     traffic_observer = TrafficObserver(
         kernel,
         device,
         total_workgroups=total,
-        executed_workgroups=fewest if is_sample else total,
+        sample=fewest if is_sample else None,
         workgroup_size=math.prod(block),
         buffers=[BufferRange(buffer.device, buffer.size, buffer.name) for buffer in memory.buffers],
         kept=None if is_sample else kept,
@@ -145,13 +147,13 @@ def simulate_launch(
         record=_RECORDED,
         events=checks.events if checks is not None else None,
     )
-    pilot = pilot_workgroups(total, device) if is_sample else None
+    pilot = pilot_workgroups(total, device, strides=strides) if is_sample else None
     try:
         execution = run(workgroups=pilot)
         if pilot is not None and len(pilot) < total:
             work = work_of(traffic_observer.line_accesses, int(execution.executed.sum())) / len(pilot)
-            sample = choose_workgroups(total, device, work_per_workgroup=work)
-            traffic_observer.expect(len(sample.workgroups))
+            sample = choose_workgroups(total, device, strides=strides, work_per_workgroup=work)
+            traffic_observer.expect(sample)
             # The sample begins with the pilot, which has run.
             execution = _joined(execution, run(workgroups=sample.workgroups[len(pilot) :]))
     except ExecutionError as error:

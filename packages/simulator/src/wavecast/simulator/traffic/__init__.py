@@ -7,7 +7,14 @@ from wavecast.simulator.traffic.kept import KeptLines
 from wavecast.simulator.traffic.memory_access import AccessKind, MemoryAccess, classify
 from wavecast.simulator.traffic.observer import TrafficObserver
 from wavecast.simulator.traffic.residency import Limiter, Residency, residency
-from wavecast.simulator.traffic.sampling import Sample, choose_workgroups, pilot_workgroups, sampling_error, work_of
+from wavecast.simulator.traffic.sampling import (
+    Sample,
+    choose_workgroups,
+    grid_strides,
+    pilot_workgroups,
+    sampling_error,
+    work_of,
+)
 from wavecast.simulator.traffic.traffic import InstructionTraffic, Traffic
 
 __all__ = [
@@ -23,6 +30,7 @@ __all__ = [
     "TrafficObserver",
     "choose_workgroups",
     "classify",
+    "grid_strides",
     "pilot_workgroups",
     "residency",
     "sampling_error",

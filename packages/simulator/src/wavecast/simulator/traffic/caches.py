@@ -5,9 +5,10 @@
 * Memory-side cache: behind every L2. Atomics go there directly.
 
 The L2 of a whole grid has its sets by an ``L2Map``, the memory-side cache by a hash of the line number, since nobody
-knows its map. When only a part of the grid runs, both keep that part of their sets, by a hash. When only one line in
-``stride`` is followed, they keep one set in ``stride``, and whoever reads the totals multiplies: caches treat all lines
-alike.
+knows its map. When only a part of the workgroups that are resident together runs, both keep that part of their sets, by
+a hash, and what others would have brought in between goes through them as lines that nobody finds. When only one line
+in ``stride`` is followed, they keep one set in ``stride``, and whoever reads the totals multiplies: caches treat all
+lines alike.
 """
 
 from __future__ import annotations
@@ -63,6 +64,14 @@ class Flow(IntEnum):
     FABRIC_WRITE_BYTES = 2
     HBM_READS = 3  # lines
     HBM_WRITE_BYTES = 4
+    L2_FILLS = 5  # lines
+    MALL_FILLS = 6
+    # Of reads of a sample: those that had not missed before, of an XCD and of all, and those that had and are by
+    # workgroups that the sample counts.
+    FIRST_FABRIC_READS = 7
+    FIRST_HBM_READS = 8
+    AGAIN_FABRIC_READS = 9
+    AGAIN_HBM_READS = 10
 
 
 @dataclass
@@ -71,7 +80,7 @@ class CacheState:
 
     Args:
         device: Sizes.
-        fraction: Part of the grid that runs: scales L2 and memory-side cache.
+        fraction: Part that runs of the workgroups that are resident together: scales L2 and memory-side cache.
         stride: One line in so many is followed.
         l2_map: How lines go to sets of the L2; None for the hashed map of the device.
     """
@@ -92,6 +101,7 @@ class CacheState:
     totals: np.ndarray = field(init=False)
     clock: np.ndarray = field(init=False)
     map: np.ndarray = field(init=False)
+    missed: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         line, xcds = self.device.l2.line_bytes, self.device.compute.num_xcd
@@ -112,6 +122,9 @@ class CacheState:
         stride_bits = self.stride.bit_length() - 1
         self.map = np.array([self.fraction >= 1, stride_bits, *l2_map], dtype=np.int64)
         self.clock = np.zeros(1, dtype=np.int64)
+        # Of a sample, lines that missed: a hash table of a line, a bit for each XCD on which it missed the L2, and the
+        # last bit if it missed the memory-side cache. An entry without bits is free.
+        self.missed = np.zeros((1, 2), dtype=np.uint64)
 
     @property
     def dirty_lines_per_xcd(self) -> float:
@@ -120,15 +133,33 @@ class CacheState:
         masks = self.l2_masks.reshape(xcds * sets, ways, 2)[_touched(self.l2_sets)]
         dirty = np.count_nonzero(masks[..., 0] | masks[..., 1]) / xcds
         capacity = self.device.l2.bytes_per_xcd / self.device.l2.line_bytes
-        return float(min(dirty * self.stride / self.fraction, capacity))
+        return float(min(dirty * self._lines_for_each, capacity))
 
-    def run(self, events: np.ndarray, levels: np.ndarray) -> None:
+    @property
+    def _lines_for_each(self) -> float:
+        """Lines of an L2 that each of those in it now stands for; those passed over are taken to be alike."""
+        touched, ways = _touched(self.l2_sets), self.l2_tags.shape[2]
+        tags, used = self.l2_tags.reshape(-1, ways)[touched], self.l2_used.reshape(-1, ways)[touched]
+        held = int(np.count_nonzero(tags != EMPTY))
+        passed = int(np.count_nonzero((tags == EMPTY) & (used > 0)))
+        return self.stride / min(1.0, self.fraction) * (1 + passed / max(1, held))
+
+    def run(self, events: np.ndarray, levels: np.ndarray, counted: np.ndarray | None = None) -> None:
         """Send a batch through the caches, all its workgroups side by side.
 
         Args:
             events: ``EVENT`` records of the batch in the order of execution.
             levels: int64 (instructions, LEVELS), added to by the lines that are followed.
+            counted: bool, whether a sample counts the workgroup of each slot; None for all.
         """
+        if counted is None:
+            counted = np.ones(int(events["slot"].max(initial=0)) + 1, dtype=np.bool_)
+        if self.fraction < 1:
+            held = int(np.count_nonzero(self.missed[:, 1]))
+            if 2 * (held + len(events)) > len(self.missed):
+                grown = np.zeros((1 << (2 * (held + len(events))).bit_length(), 2), dtype=np.uint64)
+                _move_missed(self.missed, grown)
+                self.missed = grown
         _run(
             events,
             in_step(events["order"]),
@@ -142,15 +173,31 @@ class CacheState:
             self.mall_dirty,
             self.mall_sets,
             levels,
+            counted,
+            self.missed,
             self.totals,
             self.clock,
             self.stride,
             self.map,
         )
 
+    def pass_over(self, l2_lines_per_xcd: float, mall_lines: float) -> None:
+        """Let lines through that nobody finds again, those of workgroups that do not run.
+
+        Args:
+            l2_lines_per_xcd: Lines that each L2, of its present size, takes in.
+            mall_lines: Lines that the memory-side cache takes in.
+        """
+        mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets
+        l2 = self.l2_tags, self.l2_used, self.l2_masks, self.l2_filled, self.l2_sets
+        _pass_over_l2(*l2, l2_lines_per_xcd, *mall, self.totals, self.clock)
+        _pass_over_mall(*mall, mall_lines, self.totals, self.clock)
+
     def fill_mall(self, lines: np.ndarray) -> None:
         """Put clean lines into the memory-side cache, the least recently used first, before anything runs."""
+        fills = int(self.totals[Flow.MALL_FILLS])
         _fill_mall(lines, self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets, self.totals, self.clock)
+        self.totals[Flow.MALL_FILLS] = fills
 
     @property
     def mall_lines(self) -> np.ndarray:
@@ -174,11 +221,11 @@ class CacheState:
         Returns:
             Bytes that all L2s wrote, scaled back to all workgroups and lines and bounded by their capacity.
         """
-        before = int(self.totals[Flow.FABRIC_WRITE_BYTES])
+        before, lines_for_each = int(self.totals[Flow.FABRIC_WRITE_BYTES]), self._lines_for_each
         mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets
         l2_sets = np.sort(_touched(self.l2_sets))
         _drain(self.l2_tags, self.l2_masks, l2_sets, *mall, self.totals, self.clock)
-        written = (int(self.totals[Flow.FABRIC_WRITE_BYTES]) - before) * self.stride / min(1.0, self.fraction)
+        written = (int(self.totals[Flow.FABRIC_WRITE_BYTES]) - before) * lines_for_each
         return min(round(written), self.device.l2.bytes_per_xcd * self.device.compute.num_xcd)
 
 
@@ -347,6 +394,23 @@ def _open(sets: np.ndarray, number: Any) -> Any:
 
 
 @compiled
+def _open_l2(
+    tags: np.ndarray,
+    used: np.ndarray,
+    masks: np.ndarray,
+    filled: np.ndarray,
+    sets: np.ndarray,
+    xcd: Any,
+    index: Any,
+) -> Any:
+    """Empty a set of an L2 unless it was touched before."""
+    if _open(sets, xcd * tags.shape[1] + index):
+        for way in range(tags.shape[2]):
+            tags[xcd, index, way], used[xcd, index, way], filled[xcd, index, way] = EMPTY, 0, False
+            masks[xcd, index, way, 0] = masks[xcd, index, way, 1] = np.uint64(0)
+
+
+@compiled
 def _touch_mall(
     tags: np.ndarray,
     used: np.ndarray,
@@ -364,6 +428,7 @@ def _touch_mall(
             tags[0, index, way], used[0, index, way], dirty[0, index, way] = EMPTY, 0, 0
     way, hit = find_way(tags[0, index], used[0, index], line, now)
     if not hit:
+        totals[Flow.MALL_FILLS] += 1
         totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(dirty[0, index, way])
         tags[0, index, way] = line
         dirty[0, index, way] = 0
@@ -406,6 +471,25 @@ def _write_back(
 
 
 @compiled
+def missed_slot(missed: np.ndarray, line: Any) -> Any:
+    """Entry of a line, or the free one where it belongs."""
+    mask = len(missed) - 1
+    slot = np.int64(mixed(line) >> np.uint64(16)) & mask
+    while missed[slot, 1] != 0 and missed[slot, 0] != line:
+        slot = (slot + 1) & mask
+    return slot
+
+
+@compiled
+def _move_missed(missed: np.ndarray, grown: np.ndarray) -> Any:
+    for place in range(len(missed)):
+        if missed[place, 1] != 0:
+            at = missed_slot(grown, missed[place, 0])
+            grown[at, 0] = missed[place, 0]
+            grown[at, 1] = missed[place, 1]
+
+
+@compiled
 def _run(
     events: np.ndarray,
     order: np.ndarray,
@@ -419,6 +503,8 @@ def _run(
     mall_dirty: np.ndarray,
     mall_sets: np.ndarray,
     levels: np.ndarray,
+    counted: np.ndarray,
+    missed: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
     stride: Any,
@@ -426,6 +512,7 @@ def _run(
 ) -> Any:
     now = clock[0]
     is_whole = l2_map[0] != 0
+    none, beyond = np.uint64(0), np.uint64(1) << np.uint64(63)
     for position in order:
         event = events[position]
         line, kind, instruction, xcd = event["line"], event["kind"], event["instruction"], event["xcd"]
@@ -438,19 +525,23 @@ def _run(
             )
             levels[instruction, Level.MALL_HITS] += hit
             totals[Flow.HBM_READS] += not hit
+            if not hit and not is_whole:
+                at = missed_slot(missed, line)
+                is_again = missed[at, 1] & beyond != none
+                totals[Flow.FIRST_HBM_READS] += not is_again
+                totals[Flow.AGAIN_HBM_READS] += is_again and counted[event["slot"]]
+                missed[at, 0] = line
+                missed[at, 1] |= beyond
             continue
         sets = l2_tags.shape[1]
         index = (
             l2_set_of(line, l2_map[1], l2_map[2], l2_map[3], l2_map[4], l2_map[5]) if is_whole else set_of(line, sets)
         )
-        if _open(l2_sets, xcd * sets + index):
-            for place in range(l2_tags.shape[2]):
-                l2_tags[xcd, index, place], l2_used[xcd, index, place] = EMPTY, 0
-                l2_filled[xcd, index, place] = False
-                l2_masks[xcd, index, place, 0] = l2_masks[xcd, index, place, 1] = np.uint64(0)
+        _open_l2(l2_tags, l2_used, l2_masks, l2_filled, l2_sets, xcd, index)
         way, hit = find_way(l2_tags[xcd, index], l2_used[xcd, index], line, now)
         masks = l2_masks[xcd, index, way]
         if not hit:
+            totals[Flow.L2_FILLS] += 1
             if masks[0] | masks[1]:
                 mall = mall_tags, mall_used, mall_dirty, mall_sets
                 _write_back(l2_tags[xcd, index, way], masks[0], masks[1], *mall, totals, now)
@@ -471,6 +562,22 @@ def _run(
         mall_hit = _touch_mall(mall_tags, mall_used, mall_dirty, mall_sets, line, np.uint8(0), totals, now)
         levels[instruction, Level.MALL_HITS] += mall_hit
         totals[Flow.HBM_READS] += not mall_hit
+        if is_whole:
+            continue
+        at = missed_slot(missed, line)
+        before = missed[at, 1]
+        of_xcd = np.uint64(1) << np.uint64(xcd)
+        is_again = before & of_xcd != none
+        totals[Flow.FIRST_FABRIC_READS] += not is_again
+        totals[Flow.AGAIN_FABRIC_READS] += is_again and counted[event["slot"]]
+        before |= of_xcd
+        if not mall_hit:
+            is_again = before & beyond != none
+            totals[Flow.FIRST_HBM_READS] += not is_again
+            totals[Flow.AGAIN_HBM_READS] += is_again and counted[event["slot"]]
+            before |= beyond
+        missed[at, 0] = line
+        missed[at, 1] = before
     clock[0] = now
 
 
@@ -501,3 +608,74 @@ def _drain(
         for way in range(mall_tags.shape[2]):
             totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(mall_dirty[0, index, way])
             mall_dirty[0, index, way] = 0
+
+
+@compiled
+def _lines_of_set(lines: Any, index: Any, sets: Any, ways: Any) -> Any:
+    """Lines that go to one of the sets, of so many that are spread evenly; no more than it has ways."""
+    if lines >= sets * ways:
+        return ways
+    return np.int64(lines * (index + 1) / sets) - np.int64(lines * index / sets)
+
+
+@compiled
+def _oldest(used: np.ndarray) -> Any:
+    oldest = 0
+    for way in range(1, len(used)):
+        if used[way] < used[oldest]:
+            oldest = way
+    return oldest
+
+
+@compiled
+def _pass_over_l2(
+    tags: np.ndarray,
+    used: np.ndarray,
+    masks: np.ndarray,
+    filled: np.ndarray,
+    sets: np.ndarray,
+    lines: Any,
+    mall_tags: np.ndarray,
+    mall_used: np.ndarray,
+    mall_dirty: np.ndarray,
+    mall_sets: np.ndarray,
+    totals: np.ndarray,
+    clock: np.ndarray,
+) -> Any:
+    clock[0] += 1
+    for xcd in range(tags.shape[0]):
+        for index in range(tags.shape[1]):
+            passing = _lines_of_set(lines, index, tags.shape[1], tags.shape[2])
+            if passing:
+                _open_l2(tags, used, masks, filled, sets, xcd, index)
+            for _ in range(passing):
+                way = _oldest(used[xcd, index])
+                held = masks[xcd, index, way]
+                if held[0] | held[1]:
+                    mall = mall_tags, mall_used, mall_dirty, mall_sets
+                    _write_back(tags[xcd, index, way], held[0], held[1], *mall, totals, clock[0])
+                tags[xcd, index, way] = EMPTY
+                used[xcd, index, way] = clock[0]
+                held[0] = np.uint64(0)
+                held[1] = np.uint64(0)
+
+
+@compiled
+def _pass_over_mall(
+    tags: np.ndarray,
+    used: np.ndarray,
+    dirty: np.ndarray,
+    sets: np.ndarray,
+    lines: Any,
+    totals: np.ndarray,
+    clock: np.ndarray,
+) -> Any:
+    clock[0] += 1
+    for place in range(1, 1 + sets[0]):
+        index = sets[place]
+        for _ in range(_lines_of_set(lines, index, tags.shape[1], tags.shape[2])):
+            way = _oldest(used[0, index])
+            totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(dirty[0, index, way])
+            tags[0, index, way] = EMPTY
+            used[0, index, way] = clock[0]
+            dirty[0, index, way] = 0

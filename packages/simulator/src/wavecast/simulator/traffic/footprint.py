@@ -32,14 +32,22 @@ LINE = np.dtype(
         ("line", np.uint64),
         ("low", np.uint64),  # bytes 0 to 63 touched
         ("high", np.uint64),  # bytes 64 to 127 touched
-        ("cluster", np.int32),  # cluster of workgroups that touched it first, plus one; 0 marks a free entry
-        ("shared", np.bool_),  # whether another cluster touched it too
-        ("xcds", np.uint16),  # a bit for every XCD that touched it
+        ("cluster", np.int32),  # cluster of workgroups that touched it last, plus one; 0 marks a free entry
+        ("clusters", np.uint8),  # how many did, at most three
+        ("new", np.bool_),  # whether the first of the last cluster to touch it was a counted workgroup
+        # A bit for every XCD:
+        ("now", np.uint16),  # that touched it in the last cluster
+        ("once", np.uint16),  # in at least one cluster
+        ("twice", np.uint16),
+        ("thrice", np.uint16),
+        ("new_on", np.uint16),  # whose first touch in the last cluster that had one was by a counted workgroup
     ],
     align=True,
 )
 _CHUNK = 1 << 16
 _FIRST_SIZE = 1 << 10
+# Of an estimate, that another value may be away from it.
+_STANDARD_ERRORS = 3
 
 
 @dataclass
@@ -49,15 +57,28 @@ class UniqueLines:
     _table: np.ndarray = field(default_factory=lambda: np.zeros(_FIRST_SIZE, dtype=LINE))
     _count: int = 0
 
-    def add(self, events: np.ndarray, kinds: tuple[int, ...], *, clusters: np.ndarray, stride: int = 1) -> None:
-        """Add the accesses of a batch that are of the given kinds.
+    def add(
+        self,
+        events: np.ndarray,
+        kinds: tuple[int, ...],
+        *,
+        clusters: np.ndarray,
+        counted: np.ndarray | None = None,
+        near: int = 0,
+        stride: int = 1,
+    ) -> None:
+        """Add the accesses of a batch that are of the given kinds, in the order of their workgroups.
 
         Args:
             events: ``EVENT`` records.
             kinds: First and last kind to take.
             clusters: int64, cluster of each workgroup slot.
+            counted: bool, whether the neighbours before each of them ran too, see ``Sample``; None for all.
+            near: Clusters whose numbers differ by no more count as one.
             stride: One line in so many is taken, see ``is_followed``.
         """
+        if counted is None:
+            counted = np.ones(len(clusters), dtype=np.bool_)
         for start in range(0, len(events), _CHUNK):
             part = events[start : start + _CHUNK]
             needed = 2 * (self._count + len(part))
@@ -65,7 +86,7 @@ class UniqueLines:
                 grown = np.zeros(1 << (needed - 1).bit_length(), dtype=LINE)
                 _rehash(self._table, grown)
                 self._table = grown
-            self._count += _insert(self._table, part, kinds[0], kinds[-1], clusters, stride)
+            self._count += _insert(self._table, part, kinds[0], kinds[-1], clusters, counted, near, stride)
 
     def merged(self, stride: int = 1) -> Footprint:
         """Every line once, ascending.
@@ -74,11 +95,39 @@ class UniqueLines:
             stride: The one that lines were added with.
         """
         found = self._table[self._table["cluster"] > 0]
-        found = found[np.argsort(found["line"])]
-        touched = np.bitwise_count(found["low"]).astype(np.int64) + np.bitwise_count(found["high"])
-        return Footprint(
-            found["line"], touched, found["shared"], np.bitwise_count(found["xcds"]).astype(np.int64), stride
-        )
+        return Footprint(found[np.argsort(found["line"])], stride)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How a sample of clusters grows to a grid.
+
+    Attributes:
+        clusters: Clusters of the sample.
+        fraction: Counted workgroups over those of the grid; 1 or more for a whole grid.
+        executed: Executed ones over those of the grid.
+    """
+
+    clusters: int
+    fraction: float
+    executed: float
+
+    def factor(self, once: float, twice: float) -> float:
+        """Lines of the grid for each that was found in one cluster and not among its neighbours, itself included.
+
+        A bound from below by Chao and Lin (Biometrics 68, 2012, 912) for a sample without replacement. Where no cluster
+        finds what another found, lines are private and grow with the grid; the more are found twice, the fewer are left
+        to be found.
+
+        Args:
+            once: Lines that one cluster touches.
+            twice: Lines that two clusters touch.
+        """
+        if self.fraction >= 1 or not once:
+            return 1.0
+        left = 1 - self.fraction
+        pairs = 2 * twice * self.clusters / max(1, self.clusters - 1)
+        return 1 + once * left / (once * self.fraction + pairs * left)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,78 +135,152 @@ class Footprint:
     """Distinct lines of the workgroups that ran.
 
     Attributes:
-        lines: uint64, ascending.
-        touched_bytes: int64, bytes touched in each line.
-        shared: bool, whether workgroups of several clusters touched it.
-        xcds: int64, XCDs that touched it.
+        entries: ``LINE``, one for each line, ascending.
         stride: Lines that each of them stands for.
     """
 
-    lines: np.ndarray
-    touched_bytes: np.ndarray
-    shared: np.ndarray
-    xcds: np.ndarray
+    entries: np.ndarray
     stride: int = 1
+
+    @property
+    def lines(self) -> np.ndarray:
+        """uint64, ascending."""
+        return np.asarray(self.entries["line"])
+
+    @property
+    def touched_bytes(self) -> np.ndarray:
+        """int64, bytes touched in each line."""
+        return np.bitwise_count(self.entries["low"]).astype(np.int64) + np.bitwise_count(self.entries["high"])
+
+    @property
+    def xcds(self) -> np.ndarray:
+        """int64, XCDs that touched each line."""
+        return np.asarray(np.bitwise_count(self.entries["once"]).astype(np.int64))
 
     def total(self, values: np.ndarray | None = None) -> int:
         """The sum over the workgroups that ran; None counts the lines."""
-        return self.stride * (len(self.lines) if values is None else int(values.sum()))
+        return self.stride * (len(self.entries) if values is None else int(values.sum()))
 
-    def scaled(self, scale: float, values: np.ndarray | None = None) -> float:
-        """The sum over the whole grid.
+    def scaled(self, growth: Growth) -> float:
+        """Lines over the whole grid."""
+        if growth.fraction >= 1:
+            return self.total()
+        clusters = self.entries["clusters"]
+        shared, twice = (int(np.count_nonzero(chosen)) for chosen in (clusters > 1, clusters == 2))
+        new = int(np.count_nonzero(self._new))
+        return max(self.total(), self.stride * (shared + growth.factor(new, twice) * new))
 
-        A line that one cluster of consecutive workgroups touched is taken as private to them, and grows with the grid;
-        a line that several clusters touched is taken as shared by all, and does not.
+    def scaled_on_xcds(self, growth: Growth) -> float:
+        """Lines of each XCD over the whole grid, summed."""
+        if growth.fraction >= 1:
+            return self.total(self.xcds)
+        once, twice = (int(np.bitwise_count(bits).sum(dtype=np.int64)) for bits in (self._new_on, self._twice_on))
+        shared = int(np.bitwise_count(self.entries["twice"]).sum(dtype=np.int64))
+        return max(self.total(self.xcds), self.stride * (shared + growth.factor(once, twice) * once))
+
+    def new_by_cluster(self, growth: Growth, *, per_xcd: bool) -> np.ndarray:
+        """float64, lines that each cluster alone touched and not what runs before its counted workgroups.
 
         Args:
-            scale: Workgroups of the grid over those that ran.
-            values: What to sum per line; None counts the lines.
+            growth: The sample.
+            per_xcd: Count a line for each XCD.
         """
-        shared = self.total(self.shared if values is None else values[self.shared])
-        return (self.total(values) - shared) * scale + shared
+        new = np.bitwise_count(self._new_on) if per_xcd else self._new
+        return self.stride * np.bincount(self.entries["cluster"] - 1, weights=new, minlength=growth.clusters)
+
+    @property
+    def _new(self) -> np.ndarray:
+        return np.asarray(self.entries["new"] & (self.entries["clusters"] == 1))
+
+    @property
+    def _new_on(self) -> np.ndarray:
+        return np.asarray(self.entries["new_on"] & ~self.entries["twice"])
+
+    @property
+    def _twice_on(self) -> np.ndarray:
+        return np.asarray(self.entries["twice"] & ~self.entries["thrice"])
 
     def part(self, first: int, last: int) -> Footprint:
         """The lines at some positions."""
-        chosen = slice(first, last)
-        return Footprint(
-            self.lines[chosen], self.touched_bytes[chosen], self.shared[chosen], self.xcds[chosen], self.stride
-        )
+        return Footprint(self.entries[first:last], self.stride)
 
 
-def capped_bytes(footprint: Footprint, scale: float, buffers: Sequence[BufferRange], *, line_bytes: int) -> float:
-    """Bytes touched over the whole grid, no more in any buffer than it has.
+@dataclass(frozen=True, slots=True)
+class GridLines:
+    """What a grid touches, as its sample says.
+
+    Attributes:
+        lines: Distinct lines.
+        bytes: Distinct bytes.
+        lines_on_xcds: Distinct lines of each XCD, summed.
+        by_cluster: float64, what of ``lines_on_xcds`` each cluster of the sample says beyond what the buffers' sizes
+            say: its variance is that of the estimate.
+    """
+
+    lines: float
+    bytes: float
+    lines_on_xcds: float
+    by_cluster: np.ndarray
+
+
+def grid_lines(
+    footprint: Footprint, growth: Growth, buffers: Sequence[BufferRange], *, line_bytes: int, xcds: int
+) -> GridLines:
+    """The distinct lines of a whole grid, no more in any buffer than it has.
+
+    Lines grow by those that counted workgroups touch first. Where panels are long this is a rare event: a buffer of
+    which the sample cannot rule out that the grid touches all of it is taken to be touched in full, and what XCDs
+    share of it is a ratio.
 
     Args:
         footprint: Lines of the workgroups that ran.
-        scale: Workgroups of the grid over those that ran.
-        buffers: Buffers of the launch; lines outside all of them are scaled without a bound.
+        growth: The sample.
+        buffers: Buffers of the launch; lines outside all of them grow without a bound.
         line_bytes: Bytes of a line.
+        xcds: Caches that may each fetch a line.
     """
-    return sum(
-        min(part.scaled(scale, part.touched_bytes), float(buffer.size_bytes) if buffer else float("inf"))
-        for buffer, part in _by_buffer(footprint, buffers, line_bytes)
-    )
-
-
-def capped_lines(
-    footprint: Footprint, scale: float, buffers: Sequence[BufferRange], *, line_bytes: int, copies: int = 1
-) -> float:
-    """Line fetches over the whole grid, no more for any buffer than it has lines times the caches that hold copies.
-
-    Args:
-        footprint: Lines of the workgroups that ran.
-        scale: Workgroups of the grid over those that ran.
-        buffers: Buffers of the launch; lines outside all of them are scaled without a bound.
-        line_bytes: Bytes of a line.
-        copies: Caches that may each fetch a line: 1 counts every line once, more counts it for every XCD that touched
-            it.
-    """
-    total = 0.0
+    lines = touched = on_xcds = 0.0
+    by_cluster = np.zeros(growth.clusters)
     for buffer, part in _by_buffer(footprint, buffers, line_bytes):
-        fetched = part.scaled(scale, part.xcds if copies > 1 else None)
-        bound = copies * _line_count(buffer, line_bytes) if buffer else float("inf")
-        total += min(fetched, bound)
-    return total
+        if not len(part.entries):
+            continue
+        bound = float(_line_count(buffer, line_bytes)) if buffer else float("inf")
+        grown, grown_on_xcds = part.scaled(growth), part.scaled_on_xcds(growth)
+        if growth.fraction < 1:
+            new, new_on = (part.new_by_cluster(growth, per_xcd=per_xcd) for per_xcd in (False, True))
+            if _may_be(part, growth, bound, grown=grown, new=new):
+                grown_on_xcds *= bound / grown
+                new_on = new_on - new * new_on.sum() / max(1.0, new.sum())
+                grown = bound
+            by_cluster += new_on
+        found = min(grown, bound)
+        lines += found
+        on_xcds += min(grown_on_xcds, xcds * bound)
+        touched += _bytes_of(part, growth, buffer, lines=found, is_full=found == bound)
+    return GridLines(lines, touched, on_xcds, by_cluster)
+
+
+def _bytes_of(part: Footprint, growth: Growth, buffer: BufferRange | None, *, lines: float, is_full: bool) -> float:
+    """Bytes touched in so many lines: as much of each as in those of the sample, or, where all lines are touched and
+    those at the rims of the sample lack what neighbours touch, as if workgroups shared no bytes."""
+    sampled = part.total(part.touched_bytes)
+    grown = sampled / growth.executed if is_full and growth.fraction < 1 else sampled * lines / part.total()
+    return min(grown, float(buffer.size_bytes) if buffer else float("inf"))
+
+
+def _may_be(part: Footprint, growth: Growth, bound: float, *, grown: float, new: np.ndarray) -> bool:
+    """Whether the grid may touch all ``bound`` lines of a buffer.
+
+    The lines of the sample reach from end to end, as far as so many clusters can tell; they would be enough if they
+    shared nothing with the rest; and the estimate ``grown`` is within so many standard errors.
+    """
+    span = float(part.lines[-1] - part.lines[0]) + part.stride
+    # Of a range, so many random places leave out at both ends together two parts in one more than them, give or take.
+    left_out = (2 + _STANDARD_ERRORS * 2**0.5) / (growth.clusters + 1)
+    if span < (1 - left_out) * bound or part.total() / growth.executed < bound:
+        return False
+    error = new.std(ddof=1) * np.sqrt(len(new)) / growth.fraction if len(new) > 1 else np.inf
+    return not new.any() or bool(abs(grown - bound) <= _STANDARD_ERRORS * error)
 
 
 def _by_buffer(
@@ -208,7 +331,14 @@ def _slot(table: np.ndarray, line: Any) -> Any:
 
 @compiled
 def _insert(
-    table: np.ndarray, events: np.ndarray, first_kind: Any, last_kind: Any, clusters: np.ndarray, stride: Any
+    table: np.ndarray,
+    events: np.ndarray,
+    first_kind: Any,
+    last_kind: Any,
+    clusters: np.ndarray,
+    counted: np.ndarray,
+    near: Any,
+    stride: Any,
 ) -> Any:
     """Add events; returns the number of new lines."""
     new = 0
@@ -219,16 +349,25 @@ def _insert(
         if not is_followed(event["line"], stride):
             continue
         entry = table[_slot(table, event["line"])]
-        cluster = clusters[event["slot"]] + 1
-        if entry["cluster"] == 0:
-            entry["line"] = event["line"]
+        cluster, is_counted = clusters[event["slot"]] + 1, counted[event["slot"]]
+        xcd = np.uint16(1 << event["xcd"])
+        if entry["cluster"] == 0 or abs(entry["cluster"] - cluster) > near:
+            if entry["cluster"] == 0:
+                entry["line"] = event["line"]
+                new += 1
             entry["cluster"] = cluster
-            new += 1
-        elif entry["cluster"] != cluster:
-            entry["shared"] = True
+            entry["clusters"] = min(entry["clusters"] + 1, 3)
+            entry["new"] = is_counted
+            entry["now"] = np.uint16(0)
+        if not entry["now"] & xcd:
+            if is_counted:
+                entry["new_on"] |= xcd
+            entry["thrice"] |= entry["twice"] & xcd
+            entry["twice"] |= entry["once"] & xcd
+            entry["once"] |= xcd
+            entry["now"] |= xcd
         entry["low"] |= event["low"]
         entry["high"] |= event["high"]
-        entry["xcds"] |= np.uint16(1 << event["xcd"])
     return new
 
 

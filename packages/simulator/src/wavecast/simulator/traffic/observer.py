@@ -19,6 +19,7 @@ from wavecast.simulator.traffic.caches import (
     READ_FROM_L1,
     WRITE,
     CacheState,
+    Flow,
     Level,
 )
 from wavecast.simulator.traffic.channels import ChannelLoad
@@ -28,6 +29,7 @@ from wavecast.simulator.traffic.kept import KeptLines
 from wavecast.simulator.traffic.l1 import empty_l1, settle, thin_out
 from wavecast.simulator.traffic.l2_map import hashed_map, plain_map
 from wavecast.simulator.traffic.residency import residency
+from wavecast.simulator.traffic.sampling import Sample
 from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, words_of
 from wavecast.simulator.traffic.shapes import empty_shapes
 from wavecast.simulator.traffic.summary import Observed, summarise
@@ -68,7 +70,7 @@ class TrafficObserver:
         kernel: What runs.
         device: Where it would run.
         total_workgroups: Size of the grid.
-        executed_workgroups: How many of them will run; None for all.
+        sample: Those that will run; None for all.
         workgroup_size: Work-items of a workgroup; None for as many as the kernel was compiled for.
         buffers: Buffers of the launch; they bound what the workgroups that do not run can touch.
         kept: What earlier launches left in the memory-side cache, replaced by what this one leaves; for whole grids.
@@ -81,7 +83,7 @@ class TrafficObserver:
         device: Device,
         *,
         total_workgroups: int,
-        executed_workgroups: int | None = None,
+        sample: Sample | None = None,
         workgroup_size: int | None = None,
         buffers: Sequence[BufferRange] = (),
         kept: KeptLines | None = None,
@@ -91,7 +93,7 @@ class TrafficObserver:
         self._tables = instruction_tables(kernel)
         self._residency = residency(kernel, device, workgroup_size=workgroup_size)
         self._total = total_workgroups
-        self._executed = total_workgroups if executed_workgroups is None else executed_workgroups
+        self._sample = sample if sample is None or not sample.is_complete else None
         self._resident = self._residency.workgroups_per_cu * device.compute.num_cu
         # Fewer workgroups than fit share a compute unit if the grid does not fill the device.
         filling = -(-total_workgroups // device.compute.num_cu)
@@ -102,12 +104,13 @@ class TrafficObserver:
         self._levels = np.zeros((len(kernel.instructions), LEVELS), dtype=np.int64)
         self._order = np.zeros(max(1, self._residency.waves_per_workgroup), dtype=np.int64)
         self._events = np.zeros(_EVENT_CAPACITY, dtype=EVENT)
-        self._clusters = np.zeros(self._resident + 1, dtype=np.int64)
+        self._slots = np.zeros(self._resident + 1, dtype=np.int64)
         self._cursor = start_of_trace()
         self._shapes = empty_shapes()
         self._reads, self._writes = UniqueLines(), UniqueLines()
         self._channels = ChannelLoad(self._maps, device.compute.num_xcd)
-        self._window_end = self._resident
+        self._window_start = 0
+        self._fills_before = np.zeros(2, dtype=np.int64)
         self._atomic_lines: list[np.ndarray] = []
         self._stride = 1
 
@@ -116,17 +119,17 @@ class TrafficObserver:
         """Lines touched by the wave instructions seen so far, each counted once an instruction."""
         return int(self._counts[:, Count.LINES].sum())
 
-    def expect(self, executed_workgroups: int) -> None:
-        """Say how many workgroups will run, once some have: decides how large the caches are and what they follow.
+    def expect(self, sample: Sample) -> None:
+        """Say which workgroups will run, once some have: decides how large the caches are and what they follow.
 
         Without effect on what was simulated before, which is nothing unless a batch was full.
 
         Args:
-            executed_workgroups: With those that have run.
+            sample: With those that have run.
         """
-        self._executed = executed_workgroups
+        self._sample = None if sample.is_complete else sample
         seen = int(self._cursor[Cursor.SLOT]) + 1
-        accesses = self.line_accesses * executed_workgroups / max(1, seen)
+        accesses = self.line_accesses * len(sample.workgroups) / max(1, seen)
         while not self._caches and self._stride < _LARGEST_STRIDE and accesses > self._stride * _FOLLOWED:
             self._follow_fewer()
 
@@ -169,20 +172,21 @@ class TrafficObserver:
                 self._l1,
                 self._levels,
                 self._events,
-                self._clusters,
+                self._slots,
                 self._channels.counts,
                 self._channels.maps,
                 self._cursor,
-                self._window_end,
+                self._window_start + self._resident,
                 self._stride,
             )
             if done == len(records):
                 return
             workgroup = int(records["workgroup"][done])
-            if workgroup >= self._window_end:
+            if workgroup >= self._window_start + self._resident:
                 self._simulate()
                 self._close_channels()
-                self._window_end = workgroup + self._resident
+                self._pass_over(workgroup)
+                self._window_start = workgroup
             else:
                 self._make_room()
 
@@ -195,21 +199,68 @@ class TrafficObserver:
         self._settle()
         events = self._events[: self._cursor[Cursor.EVENTS]]
         if len(events):
+            clusters, counted = self._sampled_as(self._slots[: self._cursor[Cursor.SLOT] + 1])
             for caches in self._cache_states():
-                caches.state.run(events, caches.levels)
-            self._reads.add(events, (READ_FROM_L1, READ), clusters=self._clusters, stride=self._stride)
-            self._writes.add(events, (WRITE, ATOMIC), clusters=self._clusters, stride=self._stride)
+                caches.state.run(events, caches.levels, counted)
+            near = self._sample.near if self._sample is not None else 0
+            for lines, kinds in ((self._reads, (READ_FROM_L1, READ)), (self._writes, (WRITE, ATOMIC))):
+                lines.add(events, kinds, clusters=clusters, counted=counted, near=near, stride=self._stride)
             atomics = events["line"][events["kind"] == ATOMIC]
             if len(atomics):
                 self._atomic_lines.append(np.array(atomics))
         self._cursor[Cursor.EVENTS], self._cursor[Cursor.SETTLED], self._cursor[Cursor.SLOT] = 0, 0, -1
 
+    def _sampled_as(self, workgroups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(cluster, whether it is counted) of each."""
+        if self._sample is None:
+            return np.zeros_like(workgroups), np.ones(len(workgroups), dtype=np.bool_)
+        places = np.searchsorted(self._sample.workgroups, workgroups)
+        return self._sample.clusters[places], self._sample.counted[places]
+
+    def _density(self, start: int) -> float:
+        """Part that runs of the workgroups that are resident together from ``start`` on."""
+        if self._sample is None:
+            return 1.0
+        end = min(start + self._resident, self._total)
+        first, last = np.searchsorted(self._sample.workgroups, [start, end])
+        return float(last - first) / (end - start)
+
+    @property
+    def _largest_density(self) -> float:
+        """The largest of all windows: the caches have this part of their size."""
+        if self._sample is None:
+            return 1.0
+        starts = [0]
+        while True:
+            place = np.searchsorted(self._sample.workgroups, starts[-1] + self._resident)
+            if place == len(self._sample.workgroups):
+                return max(self._density(start) for start in starts)
+            starts.append(int(self._sample.workgroups[place]))
+
+    def _pass_over(self, workgroup: int) -> None:
+        """Have the caches take in what workgroups that do not run would have brought, from this window to the next.
+
+        Args:
+            workgroup: The first of the next window.
+        """
+        if self._sample is None:
+            return
+        state = self._cache_states()[0].state
+        fills = state.totals[[Flow.L2_FILLS, Flow.MALL_FILLS]]
+        density = self._density(self._window_start)
+        in_window = (fills - self._fills_before) * (state.fraction / density - 1) if density else np.zeros(2)
+        ran = np.searchsorted(self._sample.workgroups, workgroup)
+        gap = max(0, workgroup - self._window_start - self._resident)
+        l2_lines, mall_lines = in_window + fills / max(1, ran) * gap * state.fraction
+        state.pass_over(l2_lines / self._device.compute.num_xcd, mall_lines)
+        self._fills_before = fills
+
     def _cache_states(self) -> list[_Caches]:
         """Caches for each map; for the first alone if a part of the grid runs, since they then have no map."""
         if not self._caches:
-            maps = self._maps if self._executed >= self._total else self._maps[:1]
+            maps = self._maps if self._sample is None else self._maps[:1]
             for l2_map in maps:
-                state = CacheState(self._device, self._executed / self._total, self._stride, l2_map)
+                state = CacheState(self._device, self._largest_density, self._stride, l2_map)
                 self._caches.append(_Caches(state, np.zeros_like(self._levels)))
                 if self._kept is not None:
                     state.fill_mall(self._kept.followed(self._stride))
@@ -255,6 +306,7 @@ class TrafficObserver:
         dirty = caches.state.dirty_lines_per_xcd
         last_bytes = caches.state.drain()
         observed = Observed(
+            sample=self._sample,
             counts=self._counts,
             levels=self._levels_of_all_lines(caches),
             totals=caches.state.totals * self._stride,

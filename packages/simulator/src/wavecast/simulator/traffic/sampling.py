@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from wavecast.simulator.devices import Device
 
-# Workgroups of a cluster for each XCD, at most: those that follow one another on an XCD share its L2.
-_ROUNDS = 4
+# Consecutive workgroups of a row for each XCD, at most, and of a cluster: those that follow one another on an XCD share
+# its L2. The first of a row is only there for the others to find what it left.
+_ROUNDS, _ROUNDS_OF_CLUSTER = 4, 8
+_FEWEST_ROUNDS = 2
 _CLUSTERS = 16
 # The variance between clusters is not known from fewer.
 _FEWEST_CLUSTERS = 4
@@ -26,13 +30,18 @@ class Sample:
 
     Attributes:
         workgroups: int64 linear ids, ascending.
-        starts: First position in ``workgroups`` of each cluster of consecutive ids.
+        clusters: int64, number of the cluster that each belongs to.
+        counted: bool, whether its neighbours before it in the grid ran too, as far as they are looked for: only of
+            those it is known what they touch first.
         total_workgroups: Size of the grid.
+        near: Clusters whose numbers differ by no more than this may be neighbours in the grid.
     """
 
     workgroups: np.ndarray
-    starts: np.ndarray
+    clusters: np.ndarray
+    counted: np.ndarray
     total_workgroups: int
+    near: int = 0
 
     @property
     def fraction(self) -> float:
@@ -44,34 +53,68 @@ class Sample:
         return len(self.workgroups) == self.total_workgroups
 
 
-def pilot_workgroups(total_workgroups: int, device: Device) -> np.ndarray:
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """Form of a sample.
+
+    Attributes:
+        clusters: How many.
+        row: Consecutive workgroups of each row of a cluster.
+        offsets: int64, ascending: distance of the rows of a cluster from the first.
+    """
+
+    clusters: int
+    row: int
+    offsets: np.ndarray
+
+    @property
+    def workgroups(self) -> int:
+        return self.clusters * self.row * len(self.offsets)
+
+
+def grid_strides(grid: Sequence[int]) -> tuple[int, ...]:
+    """Distances between the ids of neighbours along each axis but the first, the nearest first."""
+    strides, stride = [], 1
+    for extent, longer in itertools.pairwise(grid):
+        stride *= extent
+        if longer > 1:
+            strides.append(stride)
+    return tuple(strides)
+
+
+def pilot_workgroups(total_workgroups: int, device: Device, *, strides: Sequence[int] = ()) -> np.ndarray:
     """The workgroups to run first, to learn how much work one is: every sample of the grid begins with them.
 
     Args:
         total_workgroups: Size of the grid, at least 1.
         device: Tells the number of XCDs.
+        strides: See ``choose_workgroups``.
 
     Returns:
         int64 linear ids, one for each XCD; the whole grid if no sample of it would be much smaller.
     """
     xcds = device.compute.num_xcd
-    if total_workgroups <= 2 * _FEWEST_CLUSTERS * xcds:
+    if total_workgroups <= 2 * _FEWEST_CLUSTERS * xcds * _FEWEST_ROUNDS:
         return np.arange(total_workgroups, dtype=np.int64)
-    return _first_of_all(total_workgroups, xcds) + np.arange(xcds, dtype=np.int64)
+    return _first_of_all(total_workgroups, xcds, strides) + np.arange(xcds, dtype=np.int64)
 
 
-def choose_workgroups(total_workgroups: int, device: Device, *, work_per_workgroup: float = 0.0) -> Sample:
-    """A stratified sample of clusters of consecutive workgroups.
+def choose_workgroups(
+    total_workgroups: int, device: Device, *, strides: Sequence[int] = (), work_per_workgroup: float = 0.0
+) -> Sample:
+    """A stratified sample of clusters of neighbouring workgroups.
 
-    Ids go round-robin over the XCDs, and workgroups that share cache lines have neighbouring ids: they are taken
-    together, up to four for every XCD. The grid is cut into up to 16 strata of equal size, and each gives one cluster.
-    Where in the stratum follows the golden ratio: equal distances would fall in step with the powers of two that grids
-    and address maps are made of. If workgroups are long, the sample has fewer clusters, at last smaller ones. A grid
-    that is not much larger than the sample is taken whole.
+    Ids go round-robin over the XCDs, and workgroups that share cache lines are neighbours: a cluster is a row of
+    consecutive ids, up to four for every XCD, and the rows before it along each further axis of the grid. The grid is
+    cut into up to 16 strata of equal size, and each gives one cluster. Where in the stratum follows the golden ratio:
+    equal distances would fall in step with the powers of two that grids and address maps are made of. If workgroups are
+    long, the sample has fewer clusters, then shorter rows, at last no rows along the outer axes. A grid that is not
+    much larger than the sample is taken whole.
 
     Args:
         total_workgroups: Size of the grid, at least 1.
         device: Tells the number of XCDs.
+        strides: Distances between the ids of neighbours along the outer axes, see ``grid_strides``.
         work_per_workgroup: See ``work_of``; 0 for as large a sample as is ever taken.
 
     Raises:
@@ -81,18 +124,28 @@ def choose_workgroups(total_workgroups: int, device: Device, *, work_per_workgro
         raise ValueError(f"{total_workgroups} workgroups to choose from; wanted at least 1")
     xcds = device.compute.num_xcd
     affordable = min(total_workgroups, _WORK / work_per_workgroup if work_per_workgroup else total_workgroups)
-    clusters = int(np.clip(affordable // (xcds * _ROUNDS), _FEWEST_CLUSTERS, _CLUSTERS))
-    size = xcds * int(np.clip(affordable // (xcds * clusters), 1, _ROUNDS))
-    if total_workgroups <= 2 * clusters * size:
-        return Sample(np.arange(total_workgroups, dtype=np.int64), np.zeros(1, dtype=np.int64), total_workgroups)
-    stratum = total_workgroups / clusters
-    places = (np.arange(clusters) * _GOLDEN_RATIO + 0.5) % 1.0
-    first_ids = np.round(np.arange(clusters) * stratum + places * (stratum - size)).astype(np.int64)
+    shape = _shape(affordable, xcds, _row_offsets(total_workgroups, xcds, strides))
+    if total_workgroups <= 2 * shape.workgroups:
+        everything = np.arange(total_workgroups, dtype=np.int64)
+        return Sample(everything, np.zeros_like(everything), np.ones(total_workgroups, np.bool_), total_workgroups)
+    stratum = (total_workgroups - int(shape.offsets[-1])) / shape.clusters
+    numbers = np.arange(shape.clusters)
+    places = (numbers * _GOLDEN_RATIO + 0.5) % 1.0
+    first_ids = np.round(numbers * stratum + places * (stratum - shape.row)).astype(np.int64)
     # Clusters start at XCD 0, so that each XCD runs the same number of consecutive rounds.
     first_ids -= first_ids % xcds
-    first_ids[0] = _first_of_all(total_workgroups, xcds)
-    ids = (first_ids[:, None] + np.arange(size, dtype=np.int64)).ravel()
-    return Sample(ids, np.arange(clusters, dtype=np.int64) * size, total_workgroups)
+    first_ids[0] = _first_of_all(total_workgroups, xcds, strides)
+    place_in_row = np.arange(shape.row, dtype=np.int64)
+    ids = first_ids[:, None, None] + shape.offsets[:, None] + place_in_row
+    counted = (np.arange(len(shape.offsets)) == len(shape.offsets) - 1)[:, None] & (place_in_row >= xcds)
+    clusters = np.broadcast_to(numbers[:, None, None], ids.shape).ravel()
+    counted = np.broadcast_to(counted, ids.shape).ravel()
+    # A workgroup that two clusters want belongs to the one that counts it.
+    order = np.lexsort((~counted, ids.ravel()))
+    workgroups, first = np.unique(ids.ravel()[order], return_index=True)
+    # Clusters may be nearer than a stratum to one another by a row at most.
+    near = int((2 * int(shape.offsets[-1])) // stratum + 1) if len(shape.offsets) > 1 else 0
+    return Sample(workgroups, clusters[order][first], counted[order][first], total_workgroups, near)
 
 
 def work_of(line_accesses: int, instructions: int) -> float:
@@ -105,36 +158,60 @@ def work_of(line_accesses: int, instructions: int) -> float:
     return instructions + _WORK_PER_LINE * line_accesses
 
 
-def _first_of_all(total_workgroups: int, xcds: int) -> int:
+def _row_offsets(total_workgroups: int, xcds: int, strides: Sequence[int]) -> np.ndarray:
+    """Distances of the rows of a cluster from its first: every sum of strides.
+
+    A stride that a row spans is left out, and so is one along an axis with so few steps that the strata would not fit.
+    """
+    offsets = np.zeros(1, dtype=np.int64)
+    for stride in strides:
+        if stride > xcds and offsets[-1] + stride <= total_workgroups // 2:
+            offsets = np.concatenate([offsets, offsets + stride])
+    return offsets
+
+
+def _shape(affordable: float, xcds: int, offsets: np.ndarray) -> _Shape:
+    """The largest sample that is affordable, and the smallest if none is."""
+    while len(offsets) > 1 and affordable < _FEWEST_CLUSTERS * _FEWEST_ROUNDS * xcds * len(offsets):
+        offsets = offsets[: len(offsets) // 2]
+    most = int(np.clip(_ROUNDS_OF_CLUSTER // len(offsets), _FEWEST_ROUNDS, _ROUNDS))
+    clusters = int(np.clip(affordable // (xcds * most * len(offsets)), _FEWEST_CLUSTERS, _CLUSTERS))
+    rounds = int(np.clip(affordable // (xcds * clusters * len(offsets)), _FEWEST_ROUNDS, most))
+    return _Shape(clusters, xcds * rounds, offsets)
+
+
+def _first_of_all(total_workgroups: int, xcds: int, strides: Sequence[int]) -> int:
     """Where the first cluster begins, however many there are: mid-stratum of the most, or 0 if all may run."""
-    largest = _CLUSTERS * _ROUNDS * xcds
+    offsets = _row_offsets(total_workgroups, xcds, strides)
+    largest = _CLUSTERS * _ROUNDS_OF_CLUSTER * xcds
     if total_workgroups <= 2 * largest:
         return 0
-    first = round(0.5 * (total_workgroups - largest) / _CLUSTERS)
+    first = max(0, round(0.5 * (total_workgroups - int(offsets[-1]) - largest) / _CLUSTERS))
     return first - first % xcds
 
 
-def sampling_error(per_workgroup: np.ndarray, workgroups: np.ndarray, total_workgroups: int) -> float:
+def sampling_error(per_workgroup: np.ndarray, clusters: np.ndarray, total_workgroups: int) -> float:
     """Relative standard error of the grid's total as estimated from clusters of workgroups.
 
-    Taken from the variance between the means of the clusters (runs of consecutive ids), with the correction for a
-    finite grid. It sees no difference between workgroups that fall between the clusters in a regular pattern.
+    Taken from the variance between the means of the clusters, with the correction for a finite grid. It sees no
+    difference between workgroups that fall between the clusters in a regular pattern.
 
     Args:
-        per_workgroup: One number per workgroup that ran, in the order of ``workgroups``.
-        workgroups: Their linear ids, ascending.
+        per_workgroup: One number per workgroup that ran.
+        clusters: The cluster of each.
         total_workgroups: Size of the grid.
 
     Returns:
         0.0 if the whole grid ran; otherwise at least 0. One cluster alone gives infinity.
     """
-    if len(workgroups) >= total_workgroups:
+    if len(per_workgroup) >= total_workgroups:
         return 0.0
-    breaks = np.flatnonzero(np.diff(workgroups) != 1) + 1
-    means = np.array([chunk.mean() for chunk in np.split(np.asarray(per_workgroup, dtype=np.float64), breaks)])
+    sizes = np.bincount(clusters)
+    sums = np.bincount(clusters, weights=per_workgroup)
+    means = sums[sizes > 0] / sizes[sizes > 0]
     if len(means) < 2:
         return float("inf")
     if means.mean() == 0:
         return 0.0
-    correction = np.sqrt(1 - len(workgroups) / total_workgroups)
+    correction = np.sqrt(1 - len(per_workgroup) / total_workgroups)
     return float(means.std(ddof=1) / np.sqrt(len(means)) / means.mean() * correction)

@@ -34,11 +34,10 @@ class Cursor(IntEnum):
     """Where in the trace the loop is."""
 
     WORKGROUP = 0  # the last one seen
-    CLUSTER = 1  # number of its cluster of consecutive workgroups
-    SLOT = 2  # its place in the batch; -1 before the first
-    EVENTS = 3  # events of the batch
-    SETTLED = 4  # those that have been through L1
-    STEPS = 5  # of their memory streams that waves of this window have taken, at most
+    SLOT = 1  # its place in the batch; -1 before the first
+    EVENTS = 2  # events of the batch
+    SETTLED = 3  # those that have been through L1
+    STEPS = 4  # of their memory streams that waves of this window have taken, at most
 
 
 def start_of_trace() -> np.ndarray:
@@ -63,7 +62,7 @@ def scan(
     l1: np.ndarray,
     levels: np.ndarray,
     events: np.ndarray,
-    clusters: np.ndarray,
+    slots: np.ndarray,
     channels: np.ndarray,
     maps: np.ndarray,
     cursor: np.ndarray,
@@ -87,7 +86,7 @@ def scan(
         l1: L1 of the last workgroup.
         levels: int64 (instructions, LEVELS), added to as far as L1 goes.
         events: ``EVENT``, filled.
-        clusters: int64, filled with the cluster of each workgroup of the batch.
+        slots: int64, filled with the workgroups of the batch.
         channels: int64 (maps, XCDs, STEPS, channels), requests, added to.
         maps: int64 (maps, fields), of ``ChannelLoad``.
         cursor: int64, one entry a ``Cursor``.
@@ -110,12 +109,11 @@ def scan(
             used = settle(l1, events, cursor[Cursor.SETTLED], used, levels, stride)
             cursor[Cursor.SETTLED] = used
             clear(l1)
-            cursor[Cursor.CLUSTER] += workgroup != cursor[Cursor.WORKGROUP] + 1
             cursor[Cursor.WORKGROUP] = workgroup
-            _join(cursor, clusters)
+            _join(cursor, slots)
             order[:] = 0
         elif cursor[Cursor.SLOT] < 0:
-            _join(cursor, clusters)
+            _join(cursor, slots)
         index, exec_mask = instructions[record], masks[record]
         counts[index, Count.EXECUTED] += 1
         space, kind = columns[index, Column.SPACE], columns[index, Column.EVENT_KIND]
@@ -161,7 +159,7 @@ def words_of(records: np.ndarray) -> np.ndarray:
 
 
 @compiled
-def _join(cursor: np.ndarray, clusters: np.ndarray) -> Any:
+def _join(cursor: np.ndarray, slots: np.ndarray) -> Any:
     """Give the cursor's workgroup the next place in the batch."""
     cursor[Cursor.SLOT] += 1
-    clusters[cursor[Cursor.SLOT]] = cursor[Cursor.CLUSTER]
+    slots[cursor[Cursor.SLOT]] = cursor[Cursor.WORKGROUP]

@@ -12,10 +12,10 @@ from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic.caches import Flow, Level
 from wavecast.simulator.traffic.coalescing import Count
-from wavecast.simulator.traffic.footprint import BufferRange, Footprint, capped_bytes, capped_lines
+from wavecast.simulator.traffic.footprint import BufferRange, Footprint, GridLines, Growth, grid_lines
 from wavecast.simulator.traffic.memory_access import AccessKind, MemoryAccess
 from wavecast.simulator.traffic.residency import Residency
-from wavecast.simulator.traffic.sampling import sampling_error
+from wavecast.simulator.traffic.sampling import Sample, sampling_error
 from wavecast.simulator.traffic.traffic import InstructionTraffic, Traffic
 
 _SEGMENT_BYTES = 64
@@ -38,6 +38,7 @@ class Observed:
         last_write_back_bytes: Bytes that all L2s write back then, of the whole grid.
         channel_imbalance: Hottest L2 channel over the mean.
         is_cold: Whether the memory-side cache held nothing when the launch began.
+        sample: What ran, None for the whole grid.
     """
 
     counts: np.ndarray
@@ -51,6 +52,15 @@ class Observed:
     last_write_back_bytes: int
     channel_imbalance: float
     is_cold: bool = True
+    sample: Sample | None = None
+
+    @property
+    def growth(self) -> Growth:
+        """How footprints grow to the grid."""
+        if self.sample is None:
+            return Growth(1, 1.0, 1.0)
+        counted = np.count_nonzero(self.sample.counted)
+        return Growth(int(self.sample.clusters.max()) + 1, counted / self.sample.total_workgroups, self.sample.fraction)
 
 
 def summarise(
@@ -65,38 +75,36 @@ def summarise(
 ) -> Traffic:
     """The traffic of the whole grid from the counts of the workgroups that ran."""
     scale, line = execution.scale, device.l2.line_bytes
-    counts, levels = observed.counts, observed.levels
+    counts = observed.counts
     kinds = [access.kind if access else None for access in accesses]
     reads, writes, atomics = (
         np.array([kind in wanted for kind in kinds], dtype=np.bool_)
         for wanted in ((AccessKind.LOAD, AccessKind.LDS_DIRECT), (AccessKind.STORE,), (AccessKind.ATOMIC,))
     )
     touching = reads | writes | atomics
-    read_requests = float(levels[reads, Level.L2_REQUESTS].sum()) * scale
-    write_requests = float(levels[writes, Level.L2_REQUESTS].sum()) * scale
+    read_requests = float(observed.levels[reads, Level.L2_REQUESTS].sum()) * scale
+    write_requests = float(observed.levels[writes, Level.L2_REQUESTS].sum()) * scale
     xcds = device.compute.num_xcd
-    fetches = capped_lines(observed.reads, scale, buffers, line_bytes=line, copies=xcds)
-    fabric_lines = _scaled_misses(
-        int(observed.totals[Flow.FABRIC_READS]), observed.reads.total(observed.reads.xcds), scale, first_touches=fetches
-    )
-    lines = capped_lines(observed.reads, scale, buffers, line_bytes=line)
-    hbm_lines = _scaled_misses(int(observed.totals[Flow.HBM_READS]), observed.reads.total(), scale, first_touches=lines)
-    written_lines = capped_lines(observed.writes, scale, buffers, line_bytes=line)
+    growth = observed.growth
+    read = grid_lines(observed.reads, growth, buffers, line_bytes=line, xcds=xcds)
+    written = grid_lines(observed.writes, growth, buffers, line_bytes=line, xcds=xcds)
+    fabric_lines, hbm_lines = _read_misses(observed, read)
+    lines, written_lines = read.lines, written.lines
     if (lines + written_lines) * line <= device.mall.bytes:
         # A sample shares its part of the cache among lines that the whole grid reads: here nothing has to leave it.
         hbm_lines = min(hbm_lines, lines)
-    read_bytes = capped_bytes(observed.reads, scale, buffers, line_bytes=line)
-    write_bytes = capped_bytes(observed.writes, scale, buffers, line_bytes=line)
-    table = _instruction_table(kernel, device, accesses=accesses, observed=observed, scale=scale)
+    read_bytes, write_bytes = read.bytes, written.bytes
+    levels = observed.levels
+    if observed.sample is not None:
+        levels = _levels_for(levels, reads, fabric_lines=fabric_lines / scale, hbm_lines=hbm_lines / scale)
+    table = _instruction_table(kernel, device, accesses=accesses, counts=counts, levels=levels, scale=scale)
     fabric_write_bytes = round(float(observed.totals[Flow.FABRIC_WRITE_BYTES]) * scale)
     asked, moved = _coalescing(counts, reads, writes | atomics)
     return Traffic(
         kernel=kernel.name,
         workgroups=execution.total_workgroups,
         executed_workgroups=len(execution.workgroups),
-        sampling_error=sampling_error(
-            execution.instructions_per_workgroup, execution.workgroups, execution.total_workgroups
-        ),
+        sampling_error=_sampling_error(execution, observed, read, fabric_lines=fabric_lines),
         residency=residency,
         bytes_asked=round(float(counts[touching, Count.BYTES].sum()) * scale),
         l2_read_requests=round(read_requests),
@@ -106,7 +114,7 @@ def summarise(
         l2_partial_write_requests=round(float(counts[writes, Count.PARTIAL].sum()) * scale),
         l1_hit_rate=_share(levels[reads, Level.L1_HITS].sum(), counts[reads, Count.LINES].sum()),
         l2_hit_rate=_share(levels[reads, Level.L2_HITS].sum(), levels[reads, Level.L2_REQUESTS].sum()),
-        mall_hit_rate=_share(levels[reads, Level.MALL_HITS].sum(), observed.totals[Flow.FABRIC_READS]),
+        mall_hit_rate=_share(levels[reads, Level.MALL_HITS].sum(), fabric_lines / scale),
         fabric_read_bytes=round(fabric_lines * line),
         fabric_write_requests=round(float(observed.totals[Flow.FABRIC_WRITES]) * scale),
         fabric_write_bytes=fabric_write_bytes,
@@ -131,19 +139,49 @@ def summarise(
     )
 
 
-def _scaled_misses(misses: int, touches: int, scale: float, *, first_touches: float) -> float:
-    """First touches grow as their footprint does, misses beyond them with the grid.
+def _read_misses(observed: Observed, read: GridLines) -> tuple[float, float]:
+    """(fabric, HBM) line reads of the grid.
 
-    Args:
-        misses: Line reads that missed.
-        touches: First touches among the workgroups that ran.
-        scale: Workgroups of the grid over those that ran.
-        first_touches: First touches of the whole grid.
+    First ones are as many as lines touched, those beyond them as frequent as among the counted workgroups.
     """
-    if not touches:
-        return misses * scale
-    first = min(misses, touches)
-    return first_touches * first / touches + (misses - first) * scale
+    totals, reads, growth = observed.totals, observed.reads, observed.growth
+    if observed.sample is None:
+        return float(totals[Flow.FABRIC_READS]), float(totals[Flow.HBM_READS])
+    fabric = read.lines_on_xcds * min(1.0, _ratio(totals[Flow.FIRST_FABRIC_READS], reads.total(reads.xcds)))
+    hbm = read.lines * min(1.0, _ratio(totals[Flow.FIRST_HBM_READS], reads.total()))
+    return (
+        float(fabric + totals[Flow.AGAIN_FABRIC_READS] / growth.fraction),
+        float(hbm + totals[Flow.AGAIN_HBM_READS] / growth.fraction),
+    )
+
+
+def _levels_for(levels: np.ndarray, reads: np.ndarray, *, fabric_lines: float, hbm_lines: float) -> np.ndarray:
+    """Levels of a sample whose reads miss as often, in all, as those of the grid do; the misses keep their shares."""
+    adjusted = levels.astype(np.float64)
+    requests, hits, found = (adjusted[reads, level] for level in (Level.L2_REQUESTS, Level.L2_HITS, Level.MALL_HITS))
+    misses = requests - hits
+    changed = np.minimum(misses * _ratio(fabric_lines, misses.sum()), requests)
+    beyond = np.minimum((misses - found) * _ratio(hbm_lines, (misses - found).sum()), changed)
+    adjusted[reads, Level.L2_HITS], adjusted[reads, Level.MALL_HITS] = requests - changed, changed - beyond
+    return adjusted
+
+
+def _ratio(wanted: float, found: float) -> float:
+    return wanted / found if found else 1.0
+
+
+def _sampling_error(execution: Execution, observed: Observed, read: GridLines, *, fabric_lines: float) -> float:
+    """The larger of the relative standard errors of the work and of the lines read beyond L2."""
+    if observed.sample is None:
+        return 0.0
+    of_work = sampling_error(execution.instructions_per_workgroup, observed.sample.clusters, execution.total_workgroups)
+    growth = observed.growth
+    if not fabric_lines or growth.clusters < 2:
+        return of_work
+    of_lines = (
+        read.by_cluster.std(ddof=1) * np.sqrt(growth.clusters * (1 - growth.fraction)) / growth.fraction / fabric_lines
+    )
+    return max(of_work, float(of_lines))
 
 
 def _scaled_writes(observed: Observed, scale: float, *, written_lines: float) -> float:
@@ -181,7 +219,7 @@ def _scratch_bytes(accesses: Sequence[MemoryAccess | None], execution: Execution
     )
 
 
-def _share(part: np.integer | int, whole: np.integer | int) -> float:
+def _share(part: float, whole: float) -> float:
     return float(part) / float(whole) if whole else 0.0
 
 
@@ -190,41 +228,42 @@ def _instruction_table(
     device: Device,
     *,
     accesses: Sequence[MemoryAccess | None],
-    observed: Observed,
+    counts: np.ndarray,
+    levels: np.ndarray,
     scale: float,
 ) -> tuple[InstructionTraffic, ...]:
     rows = []
     for instruction, access in zip(kernel.instructions, accesses, strict=True):
-        counts = [round(float(value) * scale) for value in observed.counts[instruction.index]]
-        if access is None or not counts[Count.EXECUTED]:
+        scaled = [round(float(value) * scale) for value in counts[instruction.index]]
+        if access is None or not scaled[Count.EXECUTED]:
             continue
-        levels = [round(float(value) * scale) for value in observed.levels[instruction.index]]
-        lds_clk = counts[Count.LDS_CLK]
+        lines = [round(float(value) * scale) for value in levels[instruction.index]]
+        lds_clk = scaled[Count.LDS_CLK]
         if access.kind is AccessKind.LDS_DIRECT:
-            lds_clk = round(counts[Count.BYTES] / device.lds.bytes_per_clk)
+            lds_clk = round(scaled[Count.BYTES] / device.lds.bytes_per_clk)
         rows.append(
             InstructionTraffic(
                 index=instruction.index,
                 opcode=instruction.opcode,
                 source=instruction.source,
                 kind=access.kind,
-                executed=counts[Count.EXECUTED],
-                lanes=counts[Count.LANES],
-                bytes_asked=counts[Count.BYTES],
-                distinct_bytes=counts[Count.UNIQUE_BYTES],
-                segments=counts[Count.SEGMENTS],
-                lines=counts[Count.LINES],
-                quad_clk=counts[Count.QUAD_CLK],
-                run_clk=counts[Count.RUN_CLK],
-                requests=counts[Count.REQUESTS],
-                partial_requests=counts[Count.PARTIAL],
-                l2_requests=levels[Level.L2_REQUESTS],
-                l1_hits=levels[Level.L1_HITS],
-                l2_hits=levels[Level.L2_HITS],
-                mall_hits=levels[Level.MALL_HITS],
+                executed=scaled[Count.EXECUTED],
+                lanes=scaled[Count.LANES],
+                bytes_asked=scaled[Count.BYTES],
+                distinct_bytes=scaled[Count.UNIQUE_BYTES],
+                segments=scaled[Count.SEGMENTS],
+                lines=scaled[Count.LINES],
+                quad_clk=scaled[Count.QUAD_CLK],
+                run_clk=scaled[Count.RUN_CLK],
+                requests=scaled[Count.REQUESTS],
+                partial_requests=scaled[Count.PARTIAL],
+                l2_requests=lines[Level.L2_REQUESTS],
+                l1_hits=lines[Level.L1_HITS],
+                l2_hits=lines[Level.L2_HITS],
+                mall_hits=lines[Level.MALL_HITS],
                 lds_clk=lds_clk,
-                lds_conflict_clk=counts[Count.LDS_CONFLICT_CLK],
-                cost_us=_cost_us(device, access, counts, levels, lds_clk),
+                lds_conflict_clk=scaled[Count.LDS_CONFLICT_CLK],
+                cost_us=_cost_us(device, access, scaled, lines, lds_clk),
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.cost_us, row.index)))
