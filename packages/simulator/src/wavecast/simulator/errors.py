@@ -58,3 +58,7 @@ class MemoryFaultError(ExecutionError):
 
 class InstructionBudgetError(ExecutionError):
     """A wave executed more instructions than it was allowed."""
+
+
+class DeadlockError(ExecutionError):
+    """Work of several devices or streams that waits for what will not come."""

@@ -137,7 +137,7 @@ def simulate_launch(
         checks = LaunchCheck(kernel, grid=grid, block=block, arguments=arguments, memory=memory, is_whole=not is_sample)
         observer = _Checked(checks, traffic_observer)
     run = functools.partial(
-        _engine().execute,
+        shared_engine().execute,
         kernel,
         grid=grid,
         block=block,
@@ -201,5 +201,6 @@ def parsed_kernel(code_object: CodeObject) -> Kernel:
 
 
 @functools.cache
-def _engine() -> Engine:
+def shared_engine() -> Engine:
+    """The engine of this process, which keeps what it translated."""
     return Engine()
