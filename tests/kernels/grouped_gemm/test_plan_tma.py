@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from hopper_code import compiled_for_hopper, tensor_descriptor
 
 from wavecast.kernels.grouped_gemm.launch_tma import plan_tma_2d2d, plan_tma_2d3d, plan_tma_scaled
 from wavecast.kernels.grouped_gemm.plan_tma import STAGES, plan_tma_grouped, tma_obstacle
@@ -84,11 +85,6 @@ def test_plans_are_asked_for_with_tensors() -> None:
 def test_it_compiles_for_the_tensor_memory_accelerator_without_spills() -> None:
     """The form with all four kinds of warps: products of warp groups from shared memory, nothing of it by way of it."""
     pytest.importorskip("triton.backends.nvidia")
-    import triton
-    from triton.backends.compiler import GPUTarget
-    from triton.experimental.gluon._runtime import GluonASTSource
-    from triton.experimental.gluon.language import NVMMASharedLayout
-
     from wavecast.kernels.grouped_gemm.kernel_tma import gemm_tma_kernel
 
     plan = plan_tma_grouped(element_bytes=1, out_bytes=2)
@@ -97,24 +93,16 @@ def test_it_compiles_for_the_tensor_memory_accelerator_without_spills() -> None:
         "TILE": (plan.block_m, plan.block_n, plan.block_k, plan.stages, plan.band, plan.k_alignment),
         "OUT_STAGES": plan.out_stages,
     }
-
-    def descriptor(dtype: str, bits: int, rows: int, columns: int) -> str:
-        layout = NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=bits, rank=2)
-        return f"tensordesc<{dtype}[{rows}, {columns}],{layout!r}>"
-
     types = {
-        "a_desc": descriptor("fp8e4nv", 8, plan.block_m, plan.block_k),
-        "b_desc": descriptor("fp8e4nv", 8, plan.block_n, plan.block_k),
-        "out_desc": descriptor("bf16", 16, plan.block_m // 2, plan.block_n // 4),
+        "a_desc": tensor_descriptor("fp8e4nv", 8, plan.block_m, plan.block_k),
+        "b_desc": tensor_descriptor("fp8e4nv", 8, plan.block_n, plan.block_k),
+        "out_desc": tensor_descriptor("bf16", 16, plan.block_m // 2, plan.block_n // 4),
         "out_ptr": "*bf16",
         "a_inverse_ptr": "*fp32",
         "b_inverse_ptr": "*fp32",
         "offs_ptr": "*i32",
     }
-    names = gemm_tma_kernel.arg_names
-    signature = {name: "constexpr" if name in constants else types.get(name, "i32") for name in names}
-    source = GluonASTSource(gemm_tma_kernel, signature, {(names.index(k),): v for k, v in constants.items()})
-    compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 4})
+    compiled = compiled_for_hopper(gemm_tma_kernel, constants, types)
     ptx = compiled.asm["ptx"]
     assert "cp.async.bulk.tensor.2d.shared::" in ptx
     assert "cp.async.bulk.tensor.2d.global.shared::" in ptx

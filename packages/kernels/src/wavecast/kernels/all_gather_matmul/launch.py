@@ -15,6 +15,7 @@ from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
 from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.plan import unit_of
+from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan
 
 FETCH, LOCAL = "fetch", "local"
 """Streams for the others' chunks and for the own one."""
@@ -93,13 +94,17 @@ def launch_all_gather_matmul(
         memory.copy(memory.window(rank, (rows,), torch.float32, scales_at), shard_inverse.view(-1), compute)
         memory.copy(scale_chunks[rank], shard_inverse.view(-1), compute)
     memory.barrier(compute)
-    whole = all(rows % factor.plan.gemm.block_m == 0 for factor in factors)
-    memory.wait_stream(fetch, compute)
-    if gathered.own_rows or not whole:
+    used = []
+    awaited = any(_straddled(rank, memory.ranks, rows, factor.plan.block_m) for factor in factors)
+    if gathered.own_rows or awaited:
+        used.append(local)
         memory.wait_stream(local, compute)
         memory.copy(chunks[rank], shard, local)
-        memory.write_signal(rank, rank, workspace.call_number, local)
+        if awaited:  # else nothing would keep the number of the call from being raised before it is written
+            memory.write_signal(rank, rank, workspace.call_number, local)
     if transport.fetchers == 0:
+        used.append(fetch)
+        memory.wait_stream(fetch, compute)
         for source in fetch_order(rank, memory.ranks):
             for piece in _pieces(rows, chunk_bytes, transport.piece_bytes):
                 window = memory.window(source, (rows, k), shard.dtype)
@@ -110,10 +115,10 @@ def launch_all_gather_matmul(
             memory.write_signal(rank, source, workspace.call_number, fetch)
     with memory.launching(compute):
         for factor in factors:
-            _launch(workspace, shard, gathered, factor, scales_at, first=factor is factors[0],
+            launch_factor(workspace, shard, gathered, factor, scales_at, first=factor is factors[0],
                     last=factor is factors[-1])  # fmt: skip
-    memory.wait_stream(compute, fetch)
-    memory.wait_stream(compute, local)
+    for stream in used:
+        memory.wait_stream(compute, stream)
     memory.barrier(compute)
 
 
@@ -123,11 +128,19 @@ def _check(factor: Factor, rows: int, k: int) -> None:
     Raises:
         ValueError: it does not.
     """
+    if factor.plan.tma is not None:  # its obstacles have been looked at
+        return
     gemm, n = factor.plan.gemm, factor.out.shape[1]
     check_tile_offsets(gemm, k, factor.b.stride(1), n, k)
     check_fits_int32("rows of the gathered matrix, rounded up to whole tiles,", rows + gemm.block_m)
     tiles = -(-rows // gemm.block_m) * -(-n // gemm.block_n)
     check_fits_int32("tiles of the output", tiles + factor.plan.programs)
+
+
+def _straddled(rank: int, ranks: int, rows: int, block_m: int) -> bool:
+    """Whether some tile has rows of this rank's chunk and of another's."""
+    start, end = rank * rows, (rank + 1) * rows
+    return start % block_m != 0 or (end % block_m != 0 and rank + 1 < ranks)
 
 
 def _pieces(rows: int, chunk_bytes: int, piece_bytes: int | None) -> list[slice]:
@@ -138,12 +151,37 @@ def _pieces(rows: int, chunk_bytes: int, piece_bytes: int | None) -> list[slice]
     return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
 
 
-def _launch(
+def _launch_tma(
+    workspace: Workspace, shard: torch.Tensor, gathered: Gathered, factor: Factor, tma: TmaPlan, *, last: bool
+) -> None:
+    """Launch one product through the tensor memory accelerator."""
+    from wavecast.kernels.all_gather_matmul.kernel_tma import all_gather_matmul_tma_kernel
+    from wavecast.kernels.grouped_gemm.launch_tma import descriptor, per_line
+
+    memory, (rows, k), n = workspace.memory, shard.shape, factor.out.shape[1]
+    a_inverse, b_inverse = gathered.a_inverse, factor.b_inverse
+    all_gather_matmul_tma_kernel[(tma.programs,)](
+        descriptor(gathered.rows, k, tma.block_m, tma.block_k),
+        descriptor(shard, k, tma.block_m, tma.block_k),
+        descriptor(factor.b.t(), k, tma.block_n, tma.block_k),
+        descriptor(factor.out, n, tma.block_m // 2, tma.block_n // 4),
+        factor.out, a_inverse, b_inverse, memory.signals(memory.rank), workspace.state, workspace.failure,
+        rows * memory.ranks, n, k, n, rows, memory.rank, factor.plan.polls,
+        FORM=(False, False, a_inverse is not None, per_line(a_inverse), per_line(b_inverse)),
+        TILE=(tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
+        OUT_STAGES=tma.out_stages, LAST=last, num_warps=4,
+    )  # fmt: skip
+
+
+def launch_factor(
     workspace: Workspace, shard: torch.Tensor, gathered: Gathered, factor: Factor, scales_at: int, *, first: bool,
     last: bool,
 ) -> None:  # fmt: skip
     """Launch one product; the first one's programs fetch, where programs do."""
     memory, plan = workspace.memory, factor.plan
+    if plan.tma is not None:
+        _launch_tma(workspace, shard, gathered, factor, plan.tma, last=last)
+        return
     gemm, (rows, k), n = plan.gemm, shard.shape, factor.out.shape[1]
     fetchers = plan.transport.fetchers if first else 0
     words = gathered.rows.view(-1).view(_widest(rows * k * shard.element_size()))

@@ -9,6 +9,7 @@ from wavecast.kernels.async_tp.order import band_within
 from wavecast.kernels.async_tp.program import Engine
 from wavecast.kernels.async_tp.transport import TransportPlan, plan_transport
 from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
+from wavecast.kernels.grouped_gemm.plan_tma import ALIGNMENT, TmaPlan, plan_tma_grouped, tma_obstacle
 
 TIMEOUT_POLLS = 20_000_000
 """Polls of a signal before a kernel gives up: each takes from half a microsecond to some, so 10 s at least."""
@@ -22,21 +23,31 @@ class AllGatherMatmulPlan:
         gemm: tiles of the product; its grid without the fetchers.
         transport: how chunks come.
         polls: after how many polls of a signal the kernel gives up.
+        tma: tiles of the product for the tensor memory accelerator, which then are used instead of ``gemm``'s.
     """
 
     gemm: GemmPlan
     transport: TransportPlan
     polls: int = TIMEOUT_POLLS
+    tma: TmaPlan | None = None
+
+    @property
+    def block_m(self) -> int:
+        """Rows of a tile."""
+        return self.gemm.block_m if self.tma is None else self.tma.block_m
 
     @property
     def programs(self) -> int:
         """Programs of the grid."""
+        if self.tma is not None:
+            return self.tma.programs
         return self.gemm.programs + self.transport.fetchers
 
     @property
     def reason(self) -> str:
         """Why, in a few sentences."""
-        return f"{self.gemm.reason}; {self.transport.reason}"
+        tiles = self.gemm if self.tma is None else self.tma
+        return f"{tiles.reason}; {self.transport.reason}"
 
 
 @lru_cache
@@ -49,6 +60,7 @@ def plan_all_gather_matmul(
     element_bytes: int,
     arch: str | None,
     engine: Engine | None = None,
+    tma_bytes: tuple[int, int] | None = None,
 ) -> AllGatherMatmulPlan:
     """The plan of (ranks * shard_rows, length) times (length, columns).
 
@@ -59,15 +71,39 @@ def plan_all_gather_matmul(
         element_bytes: of an operand's element, 1 or 2.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None.
         engine: what is to move the chunks; None leaves it to the plan.
+        tma_bytes: bytes of an element of the result, and between columns of b, of operands that begin at multiples of
+            16 bytes and a product without bias: what the tensor memory accelerator can then do is left to it. None: it
+            cannot.
 
     Raises:
         ValueError: an engine that is none on this architecture.
     """
     transport = plan_transport(arch=arch, chunk_bytes=shard_rows * length * element_bytes, engine=engine)
     gemm = plan_gemm(ranks * shard_rows, columns, length, element_bytes=element_bytes, arch=arch)
-    return AllGatherMatmulPlan(
-        limited(gemm, transport, chunk_rows=shard_rows, element_bytes=element_bytes, arch=arch), transport
-    )
+    tma = None
+    if tma_bytes is not None and transport.fetchers == 0:
+        tma = _plan_tma(shard_rows, columns, length, ranks, element_bytes, arch, tma_bytes, transport)
+    gemm = limited(gemm, transport, chunk_rows=shard_rows, element_bytes=element_bytes, arch=arch)
+    return AllGatherMatmulPlan(gemm, transport, tma=tma)
+
+
+def _plan_tma(
+    shard_rows: int, columns: int, length: int, ranks: int, element_bytes: int, arch: str | None,
+    tma_bytes: tuple[int, int], transport: TransportPlan,
+) -> TmaPlan | None:  # fmt: skip
+    """Tiles for the tensor memory accelerator; None where something is in its way."""
+    out_bytes, b_stride_bytes = tma_bytes
+    obstacle = tma_obstacle(
+        arch=arch, rows=ranks * shard_rows, columns=columns, summed=length, groups=1, sum_form=False,
+        strides=(length, b_stride_bytes // element_bytes, 0), out_stride=columns, element_bytes=element_bytes,
+        out_bytes=out_bytes, aligned=b_stride_bytes % ALIGNMENT == 0,
+    )  # fmt: skip
+    if obstacle is not None:
+        return None
+    tma = plan_tma_grouped(element_bytes=element_bytes, out_bytes=out_bytes)
+    tiles = -(-ranks * shard_rows // tma.block_m) * -(-columns // tma.block_n)
+    programs = max(min(transport.most_units, tma.programs, tiles), 1)
+    return replace(tma, programs=programs, band=band_within(shard_rows, tma.block_m, tma.band))
 
 
 def limited(

@@ -59,6 +59,13 @@ def tile_position(index, tiles_m, tiles_n, BAND: gl.constexpr):
 
 
 @gluon.jit
+def turned(tile_m, first, tiles_m):
+    """Row of tiles that is visited as ``tile_m``-th, if ``first`` is the 0th and rows wrap around."""
+    row = tile_m + first
+    return gl.where(row >= tiles_m, row - tiles_m, row)
+
+
+@gluon.jit
 def produce(a_desc, b_desc, offs_ptr, sizes, ring, FORM: gl.constexpr, TILE: gl.constexpr):
     """Fill the ring with the K blocks of every tile of this program."""
     SUM: gl.constexpr = FORM[0]
@@ -66,7 +73,7 @@ def produce(a_desc, b_desc, offs_ptr, sizes, ring, FORM: gl.constexpr, TILE: gl.
     BLOCK_N: gl.constexpr = TILE[1]
     BLOCK_K: gl.constexpr = TILE[2]
     STAGES: gl.constexpr = TILE[3]
-    groups, m, n, k = sizes
+    groups, m, n, k, _first_row = sizes
     a_ring, b_ring, full, free, _ready = ring
     BYTES: gl.constexpr = (BLOCK_M + BLOCK_N) * BLOCK_K * a_ring.dtype.primitive_bitwidth // 8
     tiles_n = gl.cdiv(n, BLOCK_N)
@@ -123,7 +130,7 @@ def trim_blocks(offs_ptr, sizes, ring, FORM: gl.constexpr, TILE: gl.constexpr, W
     """Pass every K block on, without what it holds of the groups before and after: 0 times their NaN would be NaN."""
     BLOCK_K: gl.constexpr = TILE[2]
     STAGES: gl.constexpr = TILE[3]
-    groups, m, n, k = sizes
+    groups, m, n, k, _first_row = sizes
     a_ring, b_ring, full, _free, ready = ring
     if FORM[0]:
         tiles_n = gl.cdiv(n, TILE[1])
@@ -200,7 +207,7 @@ def consume(half: gl.constexpr, target, inverses, offs_ptr, sizes, ring, FORM: g
     BLOCK_N: gl.constexpr = TILE[1]
     STAGES: gl.constexpr = TILE[3]
     ROWS: gl.constexpr = BLOCK_M // 2
-    groups, m, n, k = sizes
+    groups, m, n, k, first_row = sizes
     a_ring, b_ring, full, free, ready = ring
     a_inverse_ptr, b_inverse_ptr, b_inverses = inverses
     K_INSTRUCTION: gl.constexpr = 256 // a_ring.dtype.primitive_bitwidth
@@ -223,6 +230,7 @@ def consume(half: gl.constexpr, target, inverses, offs_ptr, sizes, ring, FORM: g
         rows_end = rows_start + m if SUM else end
         while tile < tiles_m * tiles_n:
             tile_m, tile_n = tile_position(tile, tiles_m, tiles_n, TILE[4])
+            tile_m = turned(tile_m, first_row, tiles_m)
             row = rows_start + tile_m * BLOCK_M + half * ROWS
             column = tile_n * BLOCK_N
             if row < rows_end:
@@ -333,7 +341,7 @@ def gemm_tma_kernel(
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(free.index(i), count=2)
         mbarrier.init(ready.index(i), count=1)
-    sizes = (groups, m, n, k)
+    sizes = (groups, m, n, k, 0)
     ring = (a_ring, b_ring, full, free, ready)
     target = (out_desc, out_ptr, out_stride, stages)
     inverses = (a_inverse_ptr, b_inverse_ptr, b_inverses)

@@ -120,23 +120,23 @@ def _launch(
     sum_form: bool,
 ) -> None:
     """Launch on matrices whose rows are contiguous: a, b (of rows that become columns) and out."""
-    form = (sum_form, offs is not None, a_inverse is not None, _per_line(a_inverse), _per_line(b_inverse))
+    form = (sum_form, offs is not None, a_inverse is not None, per_line(a_inverse), per_line(b_inverse))
     tile = (plan.block_m, plan.block_n, plan.block_k, plan.stages, plan.band, plan.k_alignment)
     gemm_tma_kernel[(plan.programs,)](
-        _descriptor(a, k, plan.block_m, plan.block_k),
-        _descriptor(b, k, plan.block_n, plan.block_k),
-        _descriptor(out, n, plan.block_m // 2, plan.block_n // 4),
+        descriptor(a, k, plan.block_m, plan.block_k),
+        descriptor(b, k, plan.block_n, plan.block_k),
+        descriptor(out, n, plan.block_m // 2, plan.block_n // 4),
         out, a_inverse, b_inverse, offs, groups, m, n, k, out.stride(0),
         FORM=form, TILE=tile, OUT_STAGES=plan.out_stages, num_warps=4,
     )  # fmt: skip
 
 
-def _per_line(inverse: torch.Tensor | None) -> int:
+def per_line(inverse: torch.Tensor | None) -> int:
     """Distance of the scales of neighbouring rows or columns: 0 if there is one for all."""
     return int(inverse is not None and inverse.ndim > 0)
 
 
-def _descriptor(matrix: torch.Tensor, columns: int, block_rows: int, block_columns: int) -> TensorDescriptor:
+def descriptor(matrix: torch.Tensor, columns: int, block_rows: int, block_columns: int) -> TensorDescriptor:
     """Descriptor of blocks of a matrix; what is outside is read as zero and not written."""
     layout = _layout(matrix.element_size(), block_columns)
     # A matrix of one row may have any stride; that of a descriptor may not be shorter than a row.

@@ -1,0 +1,228 @@
+"""All-gather+matmul on one GPU, with the other ranks as buffers of it: right results, and the product's time alone.
+
+``python tests/benchmarks/gpu_async_tp.py check|alone|progress``, on a machine with a GPU:
+
+* ``check``: results against float64, for both kernels, with late copies, twice, and replayed from a graph;
+* ``alone``: time of the waiting kernel when all chunks are there, beside torch's own product in the same run;
+* ``progress``: which stream work a GPU carries out while a waiting kernel fills it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
+from gemms import SM_90_FP8_NORM, exact_and_size, scales
+from symmetric import StreamedMemory
+
+from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul, launch_factor
+from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
+from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
+from wavecast.kernels.device import active_arch
+
+SHAPES = (
+    (4096, 14336, 8192),
+    (8192, 8192, 8192),
+    (8192, 3584, 8192),
+    (2048, 3584, 8192),
+    (16384, 4096, 4096),
+    (4096, 1024, 512),
+)
+"""Gathered rows, columns and summed length."""
+FP8 = torch.float8_e4m3fn
+
+
+def normal(rows: int, columns: int, dtype: torch.dtype, *, seed: int) -> torch.Tensor:
+    generator = torch.Generator("cuda").manual_seed(seed)
+    return torch.randn(rows, columns, generator=generator, device="cuda").to(dtype)
+
+
+class Case:
+    """One call of one rank, with everything that it needs on the GPU."""
+
+    def __init__(self, m: int, n: int, k: int, dtype: torch.dtype, *, ranks: int = 2, rank: int = 0, tma: bool = True,
+                 scaled_rows: bool = False, **memory: int) -> None:  # fmt: skip
+        rows = m // ranks
+        fp8 = dtype == FP8
+        self.a = normal(m, k, dtype, seed=0)
+        self.b = normal(n, k, dtype, seed=1).t()
+        self.a_inverse = scales(*([m, 1] if scaled_rows else []), exact=False, seed=2).cuda() if fp8 else None
+        self.b_inverse = scales(*([1, n] if scaled_rows else []), exact=False, seed=3).cuda() if fp8 else None
+        self.out = torch.full((m, n), float("nan"), dtype=torch.bfloat16, device="cuda")
+        size = self.a.element_size()
+        tma_bytes = (2, self.b.stride(1) * size) if tma and k * size % 16 == 0 and n % 8 == 0 else None
+        self.plan = plan_all_gather_matmul(
+            shard_rows=rows, columns=n, length=k, ranks=ranks, element_bytes=size, arch=active_arch(),
+            tma_bytes=tma_bytes,
+        )  # fmt: skip
+        self.per_row = scaled_rows and fp8
+        self.shard = self.a[rank * rows : (rank + 1) * rows].clone()
+        self.gathered = torch.zeros_like(self.a)
+        self.memory = StreamedMemory(rank, ranks, rows * k * size + 4 * rows + 512, **memory)
+        self.workspace = make_workspace(self.memory)
+        self.fill()
+
+    def fill(self) -> None:
+        rows = self.shard.shape[0]
+        for source in range(self.memory.ranks):
+            part = slice(source * rows, (source + 1) * rows)
+            self.memory.window(source, tuple(self.shard.shape), self.shard.dtype).copy_(self.a[part])
+            if self.per_row:
+                at = -(-self.shard.numel() * self.shard.element_size() // 256) * 256
+                self.memory.window(source, (rows,), torch.float32, at).copy_(self.a_inverse[part, 0])
+            if source == self.memory.rank:
+                self.shard.copy_(self.a[part])
+
+    @property
+    def factor(self) -> Factor:
+        return Factor(self.b, self.b_inverse, None, self.out, self.plan)
+
+    def call(self) -> None:
+        rows, rank = self.shard.shape[0], self.memory.rank
+        own = self.a_inverse[rank * rows : (rank + 1) * rows] if self.per_row else None
+        a_inverse = torch.full_like(self.a_inverse, float("nan")) if self.per_row else self.a_inverse
+        launch_all_gather_matmul(
+            self.workspace, self.shard, own, Gathered(self.gathered, a_inverse, self.per_row, True), [self.factor]
+        )
+
+    def alone(self) -> None:
+        """The waiting kernel with all chunks there."""
+        gathered = Gathered(self.a, self.a_inverse, False, False)
+        launch_factor(self.workspace, self.shard, gathered, self.factor, 0, first=False, last=True)
+
+    def assert_right(self, what: str) -> None:
+        torch.cuda.synchronize()
+        self.workspace.check()
+        exact, _ = exact_and_size(self.a, self.b, self.a_inverse, self.b_inverse)
+        error = ((self.out.double() - exact).norm() / exact.norm()).item()
+        # Of the rounding to bf16, 2^-9 at most a value; of Hopper's FP8 sums, see `gemms`.
+        assert error < (SM_90_FP8_NORM if self.a.dtype == FP8 else 2.0**-9), (what, error)
+        assert torch.equal(self.gathered.view(torch.uint8), self.a.view(torch.uint8)), what
+        print(f"  {what}: relative error {error:.2e}", flush=True)
+        self.out.fill_(float("nan"))
+        self.gathered.view(torch.uint8).zero_()
+
+
+def captured(function: Callable[[], object]) -> torch.cuda.CUDAGraph:
+    function()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    return graph
+
+
+def check() -> None:
+    for dtype in (torch.bfloat16, FP8):
+        for tma in (True, False):
+            for m, n, k, ranks, rank in ((1024, 1024, 512, 4, 1), (1200, 520, 336, 4, 3), (1040, 768, 1024, 2, 1)):
+                case = Case(m, n, k, dtype, ranks=ranks, rank=rank, tma=tma, scaled_rows=dtype == FP8,
+                            delay_cycles=500_000)  # fmt: skip
+                what = f"{m}x{n}x{k} {dtype} rank {rank} of {ranks} {'tma' if case.plan.tma else 'triton'}"
+                case.call()
+                case.assert_right(what)
+                graph = captured(case.call)
+                for replay in range(3):
+                    case.a.copy_(normal(m, k, dtype, seed=10 + replay))
+                    case.fill()
+                    case.gathered.view(torch.uint8).zero_()
+                    case.out.fill_(float("nan"))
+                    graph.replay()
+                    torch.cuda.synchronize()
+                case.assert_right(what + " replayed")
+                for _ in range(50):
+                    case.call()
+                case.assert_right(what + " 50 times")
+
+
+def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, replays: int) -> dict[str, float]:
+    """Microseconds a replay, the median of rounds that take turns."""
+    times: dict[str, list[float]] = {name: [] for name in graphs}
+    for _ in range(rounds):
+        for name, graph in graphs.items():
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            graph.replay()
+            start.record()
+            for _ in range(replays):
+                graph.replay()
+            end.record()
+            end.synchronize()
+            times[name].append(1000 * start.elapsed_time(end) / replays)
+    return {name: median(found) for name, found in times.items()}
+
+
+def alone() -> None:
+    print("M x N x K dtype: torch us | tma us (x torch) | triton us (x torch)")
+    for dtype in (torch.bfloat16, FP8):
+        for m, n, k in SHAPES:
+            graphs: dict[str, torch.cuda.CUDAGraph] = {}
+            one = torch.ones((), device="cuda")
+            cases = {"tma": Case(m, n, k, dtype), "triton": Case(m, n, k, dtype, tma=False)}
+            a, b = cases["tma"].a, cases["tma"].b
+            if dtype == FP8:
+                graphs["torch"] = captured(
+                    lambda a=a, b=b, one=one: torch._scaled_mm(
+                        a, b, one, one, out_dtype=torch.bfloat16, use_fast_accum=True
+                    )
+                )
+            else:
+                graphs["torch"] = captured(lambda a=a, b=b: torch.mm(a, b))
+            for name, case in cases.items():
+                case.memory.signals(0).fill_(1 << 30)
+                graphs[name] = captured(case.alone)
+            found = timed(graphs, rounds=7, replays=max(3, int(4000 / (m * n * k / 3e8))))
+            base = found["torch"]
+            rest = " | ".join(f"{name} {found[name]:.1f} ({found[name] / base:.3f})" for name in cases)
+            print(f"{m}x{n}x{k} {str(dtype)[6:]}: {base:.1f} | {rest}", flush=True)
+
+
+def progress() -> None:
+    """Work put on a stream after a waiting kernel: the kernel ends by its limit where the work has to wait for it."""
+    ways: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
+        "4-byte copy": lambda word, number: word.copy_(number),
+        "fill (a kernel)": lambda word, number: word.fill_(1),
+        "memset32": lambda word, number: torch.ops.symm_mem.memset32_(word.view(torch.uint32), 0, 1, 1),
+        "stream_write_value32": lambda word, number: torch.ops.symm_mem.stream_write_value32_(
+            word.view(torch.uint32), 0, 1
+        ),
+    }
+    big = torch.zeros(2, 64 << 20, dtype=torch.uint8, device="cuda")
+    for programs in (132, 131):
+        for copied in (0, 64 << 20):
+            for name, way in ways.items():
+                case = Case(8192, 4096, 1024, torch.bfloat16)
+                case.plan = replace(case.plan, tma=replace(case.plan.tma, programs=programs), polls=200_000)
+                side = torch.cuda.Stream(priority=-1)
+                number = case.workspace.call_number.clone()
+                torch.cuda.synchronize()
+                start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                start.record()
+                case.alone()
+                end.record()
+                with torch.cuda.stream(side):
+                    try:
+                        if copied:
+                            big[0, :copied].copy_(big[1, :copied])
+                        way(case.memory.signals(0)[1:2], number)
+                        said = "goes on"
+                    except Exception as error:  # such as an operator that this torch does not have
+                        said = f"{type(error).__name__}: {str(error)[:80]}"
+                torch.cuda.synchronize()
+                try:
+                    case.workspace.check()
+                except SignalTimeoutError:
+                    said = "held up by the waiting kernel"
+                print(f"  {programs} programs, {copied} B copied, then {name}: {said}, "
+                      f"{start.elapsed_time(end):.2f} ms", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    for part in sys.argv[1:] or ("check", "alone", "progress"):
+        print(part, flush=True)
+        {"check": check, "alone": alone, "progress": progress}[part]()
