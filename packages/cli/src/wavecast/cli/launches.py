@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ class LaunchFacts:
         atomic_requests: Atomic requests.
         release_fences: ``buffer_wbl2`` executed by waves.
         last_write_back_bytes: Bytes that are still dirty in the L2s when the last wave ends.
+        counters: What hardware counters would show, by the names of ``wavecast.cli.measuring.metrics``.
     """
 
     kernel: str
@@ -71,3 +72,4 @@ class LaunchFacts:
     atomic_requests: float
     release_fences: float
     last_write_back_bytes: float
+    counters: Mapping[str, float] = field(default_factory=dict)

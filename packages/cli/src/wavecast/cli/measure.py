@@ -36,6 +36,9 @@ def measure(
     gpus: Annotated[int, typer.Option(min=1, help="Measure on so many GPUs; the slowest counts.")] = 1,
     seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time a shape.")] = 1.0,
     watchdog: Annotated[float, typer.Option(min=1.0, help="Give up if a step takes so many seconds.")] = 120.0,
+    counters: Annotated[
+        bool, typer.Option("--counters", help="Count sectors, requests and bytes with ncu or rocprofv3 as well.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print wavecast.record/1 on stdout.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns.")] = False,
 ) -> None:
@@ -67,6 +70,8 @@ def measure(
     session = Session(ledger, measurement, show_tables=not json, wide=wide)
     try:
         session.run(cases, benches, seconds=seconds, step_s=watchdog)
+        if counters:
+            session.count(cases, step_s=watchdog)
     finally:
         if json:
             output.print_json(session.document())
@@ -129,6 +134,58 @@ class Session:
                 if self._show_tables:
                     with steps.paused():
                         self._print(case.experiment, len(found.seen))
+
+    def count(self, cases: Sequence[Case], *, step_s: float) -> None:
+        """Count what the variants do that were timed, and write it down.
+
+        Args:
+            cases: What was measured.
+            step_s: How long the profiler may take for a variant.
+
+        Raises:
+            CliError: There is no profiler, it may not read counters, or what it wrote cannot be read.
+        """
+        from wavecast.cli.measuring.counting import count
+
+        timed = {
+            number: [row.variant for row in self._of(case) if row.cold_us is not None]
+            for number, case in enumerate(cases)
+        }
+        machine = self._measurement.machine
+        output.print_message("counting: the same calls once more, under the profiler")
+        found = count(cases, timed, machine, seconds=step_s * max(1, sum(map(len, timed.values()))))
+        for number, case in enumerate(cases):
+            mine = {row.variant: row for row in self._of(case)}
+            counted = {
+                variant: replace(row, kernels=found[number, variant])
+                for variant, row in mine.items()
+                if (number, variant) in found
+            }
+            if counted:
+                self._seen = [
+                    next((new for variant, new in counted.items() if mine[variant] is row), row) for row in self._seen
+                ]
+                self._keep_counters(case, list(counted.values()))
+
+    def _of(self, case: Case) -> list[MeasuredRow]:
+        return [
+            row for row in self._seen if (row.experiment, dict(row.shape)) == (case.experiment.name, dict(case.shape))
+        ]
+
+    def _keep_counters(self, case: Case, seen: Sequence[MeasuredRow]) -> None:
+        from wavecast.cli import tables
+        from wavecast.cli.measurement import row_key
+        from wavecast.cli.measuring.metrics import summed
+
+        totals = {row_key(row): summed([kernel.counters for kernel in row.kernels]) for row in seen}
+        mine = [replace(row, counters=totals[row_key(row)]) for row in self._rows if row_key(row) in totals]
+        keys = {row_key(row): row for row in mine}
+        self._rows = [keys.get(row_key(row), row) for row in self._rows]
+        self._ledger.add(mine, seen, self._measurement)
+        if self._show_tables:
+            triton = self._measurement.machine.triton
+            predicted = self._ledger.predicted_counters(case.experiment.name, case.device, triton=triton)
+            tables.print_counters(seen, predicted, wide=self._wide)
 
     def finish(self) -> None:
         """Say where the records are, and what could not be measured.

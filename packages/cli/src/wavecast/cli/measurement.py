@@ -51,6 +51,44 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class KernelCounters:
+    """Hardware counters of one launch.
+
+    Attributes:
+        kernel: Symbol of the kernel.
+        counters: Name to value; names are listed in ``wavecast.cli.measuring.metrics``.
+    """
+
+    kernel: str
+    counters: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounters:
+    """What a prediction says that counters would show.
+
+    Attributes:
+        experiment: Of the row.
+        variant: Of the row.
+        device: Of the row.
+        shape: Of the row.
+        kernels: One entry for each launch, in order.
+    """
+
+    experiment: str
+    variant: str
+    device: str
+    shape: Mapping[str, int]
+    kernels: tuple[KernelCounters, ...]
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@dataclass(frozen=True, slots=True)
 class MeasuredRow:
     """What was seen of one row.
 
@@ -73,6 +111,7 @@ class MeasuredRow:
         clock_mhz: Clock of the compute units just after the samples.
         gpus_us: Cold median of each GPU.
         code_object: Content hashes of the kernels that ran, joined by commas in launch order.
+        kernels: Counters of each launch, in order; empty where nothing was counted.
     """
 
     experiment: str
@@ -91,6 +130,7 @@ class MeasuredRow:
     clock_mhz: float | None = None
     gpus_us: tuple[float, ...] = ()
     code_object: str | None = None
+    kernels: tuple[KernelCounters, ...] = ()
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -132,7 +172,7 @@ class Measurement:
         return max((row.spread for row in self.rows if row.spread is not None), default=None)
 
 
-def row_key(row: Row | MeasuredRow) -> tuple[object, ...]:
+def row_key(row: Row | MeasuredRow | RowCounters) -> tuple[object, ...]:
     """What tells rows of one record apart."""
     return row.experiment, row.variant, row.device, tuple(sorted(row.shape.items()))
 
@@ -156,11 +196,26 @@ def measurement_from_json(data: Any) -> Measurement:
 
 def _row_from_json(data: Any) -> MeasuredRow:
     values = known_keys(MeasuredRow, data)
-    return MeasuredRow(**{**values, "gpus_us": tuple(values["gpus_us"])})
+    return MeasuredRow(**{**values, "gpus_us": tuple(values["gpus_us"]), "kernels": _kernels(values["kernels"])})
+
+
+def row_counters_to_json(counters: RowCounters) -> dict[str, Any]:
+    """Predicted counters as plain JSON data."""
+    return _plain(counters)
+
+
+def row_counters_from_json(data: Any) -> RowCounters:
+    """Read predicted counters back; errors as of ``measurement_from_json``."""
+    values = known_keys(RowCounters, data)
+    return RowCounters(**{**values, "kernels": _kernels(values["kernels"])})
+
+
+def _kernels(data: Any) -> tuple[KernelCounters, ...]:
+    return tuple(KernelCounters(**known_keys(KernelCounters, item)) for item in data)
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Measurement | Machine | MeasuredRow):
+    if isinstance(value, Measurement | Machine | MeasuredRow | RowCounters | KernelCounters):
         return {item.name: _plain(getattr(value, item.name)) for item in fields(value)}
     if isinstance(value, Mapping):
         return {key: _plain(item) for key, item in value.items()}

@@ -17,6 +17,7 @@ from wavecast.cli.findings import failure_of, print_findings
 from wavecast.cli.kernel_file import Launch, existing_file, is_kernel_file
 
 if TYPE_CHECKING:
+    from wavecast.cli.measurement import RowCounters
     from wavecast.cli.prediction import Case, Outcome
     from wavecast.cli.rows import Document, Row
 
@@ -111,7 +112,7 @@ def predict(
     if plot is not None:
         _say_written(plots.write(cases, outcomes, directory=plot), plot)
     if freeze is not None:
-        for path in records.freeze(_complete(rows, cases), directory=freeze):
+        for path in records.freeze(_complete(rows, cases), directory=freeze, counters=_counters(outcomes)):
             output.print_message(f"wrote {path}")
     for error in failures[:-1]:
         output.print_error(str(error), error.hint)
@@ -212,6 +213,24 @@ def _complete(rows: Sequence[Row], cases: Sequence[Case]) -> list[Row]:
     missing = Counter(case.experiment.name for case in cases for _ in case.variants)
     missing.subtract(row.experiment for row in rows)
     return [row for row in rows if not missing[row.experiment]]
+
+
+def _counters(outcomes: Sequence[Outcome]) -> list[RowCounters]:
+    """What counters are predicted to show, launch by launch."""
+    from wavecast.cli.measurement import KernelCounters, RowCounters
+
+    return [
+        RowCounters(
+            row.experiment,
+            row.variant,
+            row.device,
+            dict(row.shape),
+            tuple(KernelCounters(launch.kernel, launch.counters) for launch in prediction.launches),
+        )
+        for outcome in outcomes
+        for row, prediction in zip(outcome.rows, outcome.predictions, strict=True)
+        if prediction.launches
+    ]
 
 
 def _predict_all(

@@ -14,8 +14,11 @@ from wavecast.cli.errors import CliError
 from wavecast.cli.measurement import (
     MeasuredRow,
     Measurement,
+    RowCounters,
     measurement_from_json,
     measurement_to_json,
+    row_counters_from_json,
+    row_counters_to_json,
     row_key,
 )
 from wavecast.cli.places import check_directory, not_writable
@@ -25,7 +28,7 @@ from wavecast.cli.schema import RowError
 RECORD_SCHEMA = "wavecast.record/1"
 
 
-OPTIONAL = ("seal", "measurement")
+OPTIONAL = ("seal", "counters", "measurement")
 """Keys that a record may lack."""
 
 
@@ -41,6 +44,7 @@ class Record:
         rows: The rows.
         seal: Hash of what was predicted, made when it was written down; None in records that are older than seals, and
             where nothing was predicted.
+        counters: What the predictions say that hardware counters would show.
         measurement: How it was measured; None until it is.
     """
 
@@ -49,6 +53,7 @@ class Record:
     spread: float | None
     rows: tuple[Row, ...]
     seal: str | None = None
+    counters: tuple[RowCounters, ...] = ()
     measurement: Measurement | None = None
 
     @property
@@ -114,6 +119,8 @@ def record_to_json(record: Record) -> dict[str, Any]:
     data = {**head, "spread": record.spread, "rows": rows}
     if record.seal is not None:
         data["seal"] = record.seal
+    if record.counters:
+        data["counters"] = [row_counters_to_json(one) for one in record.counters]
     if record.measurement is not None:
         data["measurement"] = measurement_to_json(record.measurement)
     return data
@@ -136,6 +143,7 @@ def record_from_json(data: Any) -> Record:
         data["spread"],
         rows,
         data.get("seal"),
+        tuple(row_counters_from_json(one) for one in data.get("counters", ())),
         None if measurement is None else measurement_from_json(measurement),
     )
 
@@ -194,8 +202,14 @@ class Ledger:
         """The rows that were written down for an experiment on a device, predicted with this Triton."""
         return self._place(experiment, device, triton)[1].rows
 
+    def predicted_counters(self, experiment: str, device: str, *, triton: str | None) -> tuple[RowCounters, ...]:
+        """What the same predictions say that counters would show."""
+        return self._place(experiment, device, triton)[1].counters
+
     def add(self, rows: Sequence[Row], seen: Sequence[MeasuredRow], measurement: Measurement) -> Path:
         """Write down what was measured of an experiment, behind what the session has measured of it before.
+
+        What is known of a variant and shape already, in this session, is replaced.
 
         Args:
             rows: Measured rows of one experiment on one device.
@@ -209,7 +223,9 @@ class Ledger:
         key = (first.experiment, first.device)
         path, record = self._place(*key, measurement.machine.triton)
         before = record.measurement.rows if record.measurement is not None else ()
-        record = completed(record, rows, replace(measurement, rows=(*before, *seen)))
+        newly = {row_key(row) for row in seen}
+        kept = tuple(row for row in before if row_key(row) not in newly)
+        record = completed(record, rows, replace(measurement, rows=(*kept, *seen)))
         write_record(record, path)
         self._places[key] = path, record
         return path
@@ -230,28 +246,37 @@ class Ledger:
         if waiting:
             return max(waiting, key=lambda item: (item[1].date, item[0]))
         rows: tuple[Row, ...] = ()
+        counters: tuple[RowCounters, ...] = ()
         seal = None
         day = self._day
         if matching:
             _, last = max(matching, key=lambda item: (item[1].date, item[0]))
             rows = tuple(_unmeasured(row) for row in last.rows if row.predicted_us is not None)
-            seal, day = last.seal, last.date if rows else self._day
+            if rows:
+                seal, counters, day = last.seal, last.counters, last.date
         name = _name(self._day, experiment, device, triton).removesuffix(".json")
         taken = {path.name for path in self._before} | {path.name for path, _ in self._places.values()}
         names = (f"{name}-measured{number}.json" for number in ("", *(f"-{n}" for n in range(2, 1000))))
         free = next(item for item in names if item not in taken)
-        return self._directory / free, Record(day, None, None, rows, seal)
+        return self._directory / free, Record(day, None, None, rows, seal, counters)
 
 
 def _unmeasured(row: Row) -> Row:
     return replace(row, measured_us=None, measured_on=None, counters=None, error_percent=_published_error(row))
 
 
-def freeze(rows: Sequence[Row], *, directory: Path, date: datetime.date | None = None) -> list[Path]:
+def freeze(
+    rows: Sequence[Row],
+    *,
+    directory: Path,
+    counters: Sequence[RowCounters] = (),
+    date: datetime.date | None = None,
+) -> list[Path]:
     """Write one record for each experiment and device.
 
     Args:
         rows: What was predicted.
+        counters: What counters are predicted to show of these rows.
         directory: Where to; it is created.
         date: Day of the prediction, today if None.
 
@@ -267,7 +292,9 @@ def freeze(rows: Sequence[Row], *, directory: Path, date: datetime.date | None =
         groups.setdefault(_name(day, row.experiment, row.device, row.triton), []).append(row)
     _refuse_existing(directory, list(groups))
     for name, members in groups.items():
-        record = Record(date=day, machine=None, spread=None, rows=tuple(members), seal=seal_of(members))
+        keys = {row_key(row) for row in members}
+        shown = tuple(one for one in counters if row_key(one) in keys)
+        record = Record(day, None, None, tuple(members), seal_of(members), shown)
         write_record(record, directory / name)
     return [directory / name for name in groups]
 

@@ -16,6 +16,7 @@ from wavecast.cli.facts import Group, InstructionCount, KernelFacts
 from wavecast.cli.findings import CheckFinding, Place
 from wavecast.cli.launch_arguments import Parameter
 from wavecast.cli.launches import LaunchFacts, LevelBytes
+from wavecast.cli.measuring.metrics import LINE_BYTES, SECTOR_BYTES
 from wavecast.cli.rows import Effect, KernelRow, Tuning
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from wavecast.simulator.launch import LaunchResult
     from wavecast.simulator.program.kernel import Kernel
     from wavecast.simulator.timing import Bound, TimePrediction
+    from wavecast.simulator.traffic.traffic import Traffic
     from wavecast.simulator.virtual import Launch, VirtualDevice
 
     AnyLaunch: TypeAlias = "Launch | FileLaunch"
@@ -736,7 +738,38 @@ def _launch_facts(launch: AnyLaunch, time: TimePrediction) -> LaunchFacts:
         atomic_requests=traffic.atomic_requests,
         release_fences=traffic.release_fences,
         last_write_back_bytes=traffic.last_write_back_bytes,
+        counters=_predicted_counters(traffic, arch=launch.code_object.arch),
     )
+
+
+def _predicted_counters(traffic: Traffic, *, arch: str) -> dict[str, float]:
+    """What hardware counters would show of a launch: those of the memory side count between the L2 and the fabric."""
+    executed = Counter[str]()
+    for row in traffic.instructions:
+        executed[str(row.kind)] += row.executed
+    lds = sum(count for kind, count in executed.items() if kind in ("lds_read", "lds_write", "lds_atomic"))
+    found = {
+        "memory.hbm_read_bytes": traffic.fabric_read_bytes,
+        "memory.hbm_write_bytes": traffic.fabric_write_bytes,
+        "memory.bytes_transferred_hbm": traffic.fabric_read_bytes + traffic.fabric_write_bytes,
+        "memory.l2_read_requests": traffic.l2_read_requests,
+        "memory.l2_write_requests": traffic.l2_write_requests,
+        "memory.load_requests": executed["load"] + executed["lds_direct"],
+        "memory.store_requests": executed["store"],
+        "memory.l2_hit_rate": 100.0 * traffic.l2_hit_rate,
+        "memory.lds_conflict_clk": traffic.lds_conflict_clk,
+        "memory.lds_instructions": lds,
+    }
+    if lds:
+        found["memory.lds_bank_conflicts"] = traffic.lds_conflict_clk / lds
+    if arch.startswith("sm_"):
+        found["memory.l2_read_sectors"] = traffic.l2_read_bytes / SECTOR_BYTES
+        found["memory.l2_write_sectors"] = traffic.l2_write_bytes / SECTOR_BYTES
+        found["memory.bytes_transferred_l2"] = traffic.l2_read_bytes + traffic.l2_write_bytes
+    else:
+        requests = traffic.l2_read_requests + traffic.l2_write_requests
+        found["memory.bytes_transferred_l2"] = requests * LINE_BYTES
+    return {name: float(value) for name, value in found.items()}
 
 
 def _effects(times: Sequence[TimePrediction], device: Device) -> tuple[Effect, ...]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.table import Table
 
 from wavecast.cli import output
 from wavecast.cli.experiments.catalogue import EXPERIMENTS
 from wavecast.cli.experiments.experiment import Experiment
-from wavecast.cli.measurement import MeasuredRow, Measurement, row_key
+from wavecast.cli.measurement import KernelCounters, MeasuredRow, Measurement, RowCounters, row_key
+from wavecast.cli.measuring.metrics import METRICS
 from wavecast.cli.prediction import Outcome
 from wavecast.cli.rows import Effect, Row, Tuning
 
@@ -200,6 +201,42 @@ def print_measured(
             line = f"{one.variant}: the code that ran is not the code that was predicted"
             output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
     output.print_table("", wide=wide)
+
+
+def print_counters(seen: Sequence[MeasuredRow], predicted: Sequence[RowCounters], *, wide: bool = False) -> None:
+    """Print the counters of each launch beside the predicted ones.
+
+    Args:
+        seen: Rows of one case, with counters.
+        predicted: What was predicted of them, and of others perhaps.
+        wide: Use more than 80 columns.
+    """
+    known = {row_key(row): row.kernels for row in predicted}
+    for row in seen:
+        sizes = " ".join(f"{key}={value}" for key, value in row.shape.items())
+        output.print_table(f"{row.experiment} {row.variant}  {sizes}: counters", wide=wide)
+        expected = known.get(row_key(row), ())
+        same = [kernel.kernel for kernel in expected] == [kernel.kernel for kernel in row.kernels]
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+        for heading in ("kernel", "counter", "predicted", "measured", "error\n%"):
+            table.add_column(heading, justify="left" if heading in ("kernel", "counter") else "right")
+        for number, kernel in enumerate(row.kernels):
+            for cells in _counter_cells(kernel, expected[number] if same else None):
+                table.add_row(*cells)
+        output.print_table(table, wide=wide)
+    output.print_table("", wide=wide)
+
+
+def _counter_cells(measured: KernelCounters, predicted: KernelCounters | None) -> Iterator[list[str]]:
+    name = measured.kernel
+    for metric in METRICS:
+        if metric.name not in measured.counters:
+            continue
+        found = measured.counters[metric.name]
+        wanted = None if predicted is None else predicted.counters.get(metric.name)
+        error = 100.0 * (wanted / found - 1.0) if wanted is not None and found else None
+        yield [name, metric.name, output.significant(wanted, 4), output.significant(found, 4), output.percent(error)]
+        name = ""
 
 
 def _measured_cells(one: MeasuredRow, row: Row | None, baseline_us: float | None) -> list[str]:
