@@ -212,6 +212,8 @@ class Link:
     engine_both_gb_s: float = _in("GB/s")
     engine_start_us: float = _in("us")
     engine_signal_us: float = _in("us")
+    engine_kernel_us: float = _in("us")
+    smallest_kernel_us: float = _in("us")
     num_engines: int = _in("count")
     unit_gb_s: float = _in("GB/s")
     write_signal_us: float = _in("us")

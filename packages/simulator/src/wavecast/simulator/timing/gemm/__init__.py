@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wavecast.simulator.timing.gemm.libraries import LIBRARIES, Library, library
 from wavecast.simulator.timing.gemm.model import Mechanisms, evaluate_gemm
-from wavecast.simulator.timing.gemm.predict import GemmPrediction, predict_gemm
+from wavecast.simulator.timing.gemm.predict import GemmPrediction, predict_gemm, rank_kernels
 from wavecast.simulator.timing.gemm.problem import GemmError, GemmProblem, Scaling, Shape
 from wavecast.simulator.timing.gemm.tile import Configuration, Tile
 
@@ -26,4 +26,5 @@ __all__ = [
     "evaluate_gemm",
     "library",
     "predict_gemm",
+    "rank_kernels",
 ]

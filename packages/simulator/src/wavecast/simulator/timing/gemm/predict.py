@@ -87,7 +87,7 @@ def predict_gemm(
         ValueError: if the position is unknown.
     """
     position = Position(position)
-    ranked = _ranked(problem, device, kernel, position=position, warm=warm, mechanisms=mechanisms)
+    ranked = rank_kernels(problem, device, kernel, position=position, warm=warm, mechanisms=mechanisms)
     configuration, point = ranked[0]
     near = [entry for entry in ranked[1:] if entry[1].total_us <= (1 + _CHOICE_TOLERANCE) * point.total_us]
 
@@ -117,16 +117,19 @@ def predict_gemm(
     )
 
 
-def _ranked(
+def rank_kernels(
     problem: GemmProblem,
     device: Device,
     kernel: str | Configuration,
     *,
-    position: Position,
-    warm: bool,
-    mechanisms: Mechanisms,
+    position: Position = Position.BACK_TO_BACK,
+    warm: bool = False,
+    mechanisms: Mechanisms = ALL,
 ) -> list[tuple[Configuration, GemmEvaluation]]:
-    """Kernels with their times, the fastest first; of a library only those worth a look at its memory traffic."""
+    """Kernels with their times, the fastest first; of a library only those worth a look at its memory traffic.
+
+    Arguments and errors as of ``predict_gemm``, which adds the interval and the cause.
+    """
     if isinstance(kernel, Configuration):
         if kernel.tile.per_compute_unit(device) < 1:
             raise GemmError(

@@ -1,0 +1,93 @@
+"""Times of the kernels that programs are made of, where nobody has predicted them from their code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.overlap.collectives import COLLECTIVES, collective_time
+from wavecast.simulator.overlap.errors import OverlapError
+from wavecast.simulator.overlap.node import Node
+from wavecast.simulator.overlap.practice import native_grid, native_tile
+from wavecast.simulator.overlap.program import KernelLike
+from wavecast.simulator.overlap.times import KernelKey, KernelTime, kernel_key
+from wavecast.simulator.timing.gemm import Configuration, GemmProblem, Scaling, Tile, rank_kernels
+
+LIBRARIES: Mapping[str, str] = {
+    "gfx942": "hipblaslt-gfx942",
+    "gfx950": "hipblaslt-gfx950",
+    "sm_90": "cublaslt-sm90",
+}
+"""The vendor's GEMM library by architecture."""
+
+
+class Prices:
+    """Prices kernels of a node: products by shape, collectives by size, the rest by the bytes that they move.
+
+    Args:
+        node: Where they run.
+        known: Times that are better known than by this model, by operator and shape.
+    """
+
+    def __init__(self, node: Node, known: Mapping[KernelKey, KernelTime] | None = None) -> None:
+        self.node = node
+        self._found: dict[KernelKey, KernelTime] = dict(known or {})
+
+    def __call__(self, kernel: KernelLike) -> KernelTime:
+        """The kernel's time alone on the GPU.
+
+        Raises:
+            OverlapError: if the operator is not one that is priced here.
+        """
+        key = kernel_key(kernel.operator, kernel.shape)
+        if key not in self._found:
+            self._found[key] = self._price(kernel)
+        return self._found[key]
+
+    def _price(self, kernel: KernelLike) -> KernelTime:
+        if kernel.operator in COLLECTIVES:
+            found = collective_time(kernel.operator, int(kernel.shape["bytes"]), self.node)
+            return KernelTime(found.us, found.hbm_bytes)
+        prices: dict[str, Callable[[Mapping[str, int | str]], KernelTime]] = {
+            "matmul": self._library_product,
+            "async-matmul": self._persistent_product,
+            "fill": self._memory_bound,
+            "sum": self._memory_bound,
+        }
+        if kernel.operator not in prices:
+            known = ", ".join((*COLLECTIVES, *prices))
+            raise OverlapError(f"no time is known for operator {kernel.operator!r}; known are {known}")
+        return prices[kernel.operator](kernel.shape)
+
+    def _memory_bound(self, shape: Mapping[str, int | str]) -> KernelTime:
+        """Reads or writes some bytes; a sum of parts writes one part more."""
+        moved = float(shape["bytes"]) * (1 + 1 / float(shape["parts"]) if "parts" in shape else 1)
+        fixed_us = self.node.device.launch.back_to_back_us + self.node.link.smallest_kernel_us
+        return KernelTime(fixed_us + moved / self.node.hbm_gb_s * 1e-3, moved)
+
+    def _library_product(self, shape: Mapping[str, int | str]) -> KernelTime:
+        device = self.node.device
+        return _product(shape, device, LIBRARIES[device.arch])
+
+    def _persistent_product(self, shape: Mapping[str, int | str]) -> KernelTime:
+        """As many workgroups as the native path starts, each tile after tile."""
+        device, (m, n) = self.node.device, native_tile(self.node)
+        if device.arch == "sm_90":
+            tile = Tile(m, n, lds_stages=4, ahead=3, wave_rows=m // 64, wave_columns=1)
+            kernel = Configuration(tile, persistent=True, cluster=(2, 1), workgroups_per_cu=1)
+        else:
+            kernel = Configuration(Tile(m, n), persistent=True, window=1, workgroups_per_cu=1)
+        whole = _product(shape, device, kernel)
+        # The model of products fills all compute units; the grid that leaves some free takes more rounds.
+        tiles, units, grid = whole.tiles or 1, device.compute.num_cu, native_grid(self.node)
+        rounds, more = -(-tiles // min(tiles, units)), -(-tiles // min(tiles, grid))
+        return KernelTime(whole.alone_us * more / rounds, whole.hbm_bytes, whole.tiles)
+
+
+def _product(shape: Mapping[str, int | str], device: Device, kernel: str | Configuration) -> KernelTime:
+    dtype = str(shape["dtype"])
+    scaling = Scaling.ROWWISE if dtype == "fp8" else Scaling.NONE
+    problem = GemmProblem.dense(int(shape["M"]), int(shape["N"]), int(shape["K"]), dtype, scaling)
+    configuration, found = rank_kernels(problem, device, kernel)[0]
+    tiles = device.compute.num_cu if configuration.stream_k else configuration.workgroups(problem)
+    return KernelTime(found.total_us, found.moved.hbm_read + found.moved.written, tiles)

@@ -1,0 +1,492 @@
+"""Discrete events: runs a program on a node and says when everything began and ended, or why it does not end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+import simpy
+
+from wavecast.simulator.overlap.errors import OverlapError
+from wavecast.simulator.overlap.flows import Tiles, Transfer, set_rates
+from wavecast.simulator.overlap.node import Node
+from wavecast.simulator.overlap.outcome import Outcome, Span
+from wavecast.simulator.overlap.program import BarrierLike, CopyLike, KernelLike, ProgramLike, StreamLike
+from wavecast.simulator.overlap.queues import Item, check, share_queues
+from wavecast.simulator.overlap.times import KernelTime, KernelTimes, time_of
+from wavecast.simulator.overlap.units import Units
+from wavecast.simulator.overlap.waiting import explain
+
+Steps = Generator[simpy.Event, Any, None]
+_DUST_US = 1e-6
+
+
+@dataclass(slots=True, eq=False)
+class Running:
+    """A launch that is under way.
+
+    Attributes:
+        item: Its place in the program.
+        priority: Of its stream.
+        arrived: Order of arrival.
+        pending: Workgroups, or tiles of a grid that is not persistent, that have no unit yet.
+        workgroups: All of them.
+        most_units: Units that it may hold.
+        tile_us: Time of a tile at full speed.
+        tile_gb_s: What a tile moves.
+        tiles: All tiles.
+        finished: Event of its end.
+        held: Units by shader engine.
+        next_tile: First tile that no workgroup has taken, of a persistent kernel.
+        waiting: Workgroups that hold a unit and wait, by signal.
+        done_tiles: Tiles that are finished.
+        started_us: When its first workgroup got a unit.
+        peak: Most units held at once.
+        spun_us: Time that its workgroups waited for signals, summed.
+    """
+
+    item: Item
+    priority: int
+    arrived: int
+    pending: int
+    workgroups: int
+    most_units: int
+    tile_us: float
+    tile_gb_s: float
+    tiles: int
+    finished: simpy.Event
+    held: list[int]
+    persistent: bool
+    waits: tuple[int | None, ...] = ()
+    signals: tuple[tuple[int, int], ...] = ()
+    next_tile: int = 0
+    waiting: dict[int, list[float]] = field(default_factory=dict)
+    done_tiles: int = 0
+    idle: int = 0
+    started_us: float | None = None
+    peak: int = 0
+    spun_us: float = 0.0
+
+    @property
+    def units(self) -> int:
+        return sum(self.held)
+
+
+class Simulation:
+    """One run. Made by ``simulate``; ``waiting.explain`` looks into it when it is stuck."""
+
+    def __init__(self, program: ProgramLike, node: Node, times: KernelTimes) -> None:
+        check(program, node)
+        self.program, self.node, self.times = program, node, times
+        self.env = simpy.Environment()
+        self.queues = share_queues(program, node)
+        self.units = [Units.of(node.units_per_engine) for _ in range(node.ranks)]
+        self.signals: list[dict[int, int]] = [{} for _ in range(node.ranks)]
+        self.sleepers: dict[tuple[int, int], list[tuple[int, simpy.Event]]] = {}
+        self.events: dict[str, simpy.Event] = {}
+        self.launched: list[list[Running]] = [[] for _ in range(node.ranks)]
+        self.engines = [simpy.Resource(self.env, node.link.num_engines) for _ in range(node.ranks)]
+        self.barriers: dict[tuple[int, int], list[simpy.Event]] = {}
+        self.passed: dict[tuple[int, int], int] = {}
+        self.ran_last: dict[tuple[int, str], str] = {}
+        self.heads: dict[tuple[int, int], Item | None] = {}
+        self.spans: list[Span] = []
+        self.tiles: list[Tiles] = []
+        self.transfers: list[Transfer] = []
+        self._arrivals = 0
+        self._updated_us = 0.0
+        self._version = 0
+        self._dirty = False
+
+    def run(self) -> Outcome:
+        for (rank, index), items in self.queues.items():
+            self.env.process(self._serve(rank, index, items))
+        self.env.run()
+        total = max((span.end_us for span in self.spans), default=0.0)
+        stuck = any(head is not None for head in self.heads.values())
+        spans = tuple(sorted(self.spans, key=lambda span: (span.start_us, span.rank, span.end_us)))
+        return Outcome(total, spans, explain(self, self.env.now) if stuck else None)
+
+    # Hardware queues.
+
+    def _serve(self, rank: int, index: int, items: list[Item]) -> Steps:
+        for item in items:
+            self.heads[rank, index] = item
+            if (late := item.submitted_us - self.env.now) > 0:
+                yield self.env.timeout(late)
+            yield from self._operate(item)
+        self.heads[rank, index] = None
+
+    def _operate(self, item: Item) -> Steps:
+        ready, operation, stream = self.env.now, item.operation, item.stream
+        start, units, waited = ready, 0, 0.0
+        if operation.kind == "kernel":
+            running = yield from self._kernel(item, operation)
+            start, units = running.started_us or ready, running.peak
+            waited = running.spun_us / max(1, running.workgroups)
+        elif operation.kind == "copy":
+            started = yield from self._copy(item, operation)
+            start, units = started
+        elif operation.kind == "write-signal":
+            yield from self._change_to(stream, "signal")
+            start = yield from self._signal_kernel(item)
+            yield self.env.timeout(self.node.link.write_signal_us)
+            self._finish_signal_kernel(item)
+            self.write(operation.rank, operation.signal, operation.value)
+        elif operation.kind == "wait-signal":
+            start = yield from self._signal_kernel(item)
+            yield from self._until(stream.rank, operation.signal, operation.value)
+            self._finish_signal_kernel(item)
+        elif operation.kind == "record":
+            self._event(operation.event).succeed()
+        elif operation.kind == "wait-event":
+            event = self._event(operation.event)
+            if not event.triggered:
+                yield event
+                yield self.env.timeout(self.node.link.event_us)
+        else:
+            start = yield from self._barrier(item, operation)
+        size = operation.size_bytes if operation.kind == "copy" else 0
+        times = ready, start, self.env.now, waited
+        self.spans.append(Span(stream.rank, stream.name, item.queue, operation.kind, item.title, *times, units, size))
+
+    def _event(self, name: str) -> simpy.Event:
+        return self.events.setdefault(name, self.env.event())
+
+    # Signals.
+
+    def write(self, rank: int, signal: int, value: int) -> None:
+        """Set a signal and wake who waits for it."""
+        self.signals[rank][signal] = value
+        sleepers = self.sleepers.get((rank, signal), [])
+        self.sleepers[rank, signal] = [entry for entry in sleepers if entry[0] > value]
+        for wanted, event in sleepers:
+            if wanted <= value:
+                event.succeed()
+        for running in list(self.launched[rank]):
+            if signal in running.waiting and value >= 1:
+                self._wake(running, signal)
+
+    def _until(self, rank: int, signal: int, value: int) -> Steps:
+        if self.signals[rank].get(signal, 0) < value:
+            event = self.env.event()
+            self.sleepers.setdefault((rank, signal), []).append((value, event))
+            yield event
+            yield self.env.timeout(self.node.link.signal_us)
+
+    def _signal_kernel(self, item: Item) -> Generator[simpy.Event, Any, float]:
+        """Get the unit that a stream write or wait needs, where it is a kernel."""
+        workgroups = self.node.link.signal_workgroups
+        if workgroups is None:
+            return self.env.now
+        running = self._launch(item, workgroups, most_units=workgroups, tile_us=0.0, tiles=workgroups)
+        yield running.finished
+        return self.env.now
+
+    def _finish_signal_kernel(self, item: Item) -> None:
+        for running in self.launched[item.stream.rank]:
+            if running.item is item:
+                self._retire(running)
+                return
+
+    # Barriers.
+
+    def _barrier(self, item: Item, operation: BarrierLike) -> Generator[simpy.Event, Any, float]:
+        rank = item.stream.rank
+        yield from self._change_to(item.stream, "kernel")
+        yield self.env.timeout(self.node.device.launch.back_to_back_us)
+        running = self._launch(item, 1, most_units=1, tile_us=0.0, tiles=1)
+        yield running.finished
+        start = self.env.now
+        number = self.passed.get((rank, operation.channel), 0)
+        self.passed[rank, operation.channel] = number + 1
+        arrived = self.barriers.setdefault((operation.channel, number), [])
+        everyone = self.env.event()
+        arrived.append(everyone)
+        if len(arrived) == self.node.ranks:
+            for event in arrived:
+                event.succeed()
+        yield everyone
+        # A flag to every peer, whose acknowledgement comes back: both ways over the link.
+        yield self.env.timeout(self.node.link.smallest_kernel_us + 2 * self.node.link.signal_us)
+        self._retire(running)
+        return start
+
+    # Copies.
+
+    def _copy(self, item: Item, copy: CopyLike) -> Generator[simpy.Event, Any, tuple[float, int]]:
+        link, stream = self.node.link, item.stream
+        if copy.source_rank == copy.target_rank:
+            return (yield from self._local_copy(item, copy))
+        engine = copy.engine
+        if engine == "blit" and link.blit_workgroups is None:
+            raise OverlapError(
+                f"{self.node.device.title} copies between GPUs with copy engines only; program {self.program.name!r} "
+                "asks for a blit copy",
+                hint="give the copy engine 'copy-engine' or 'fetcher'",
+            )
+        if engine == "copy-engine":
+            yield from self._change_to(stream, "engine")
+            with self.engines[stream.rank].request() as request:
+                yield request
+                yield self.env.timeout(link.engine_start_us)
+                start = self.env.now
+                yield self._transfer(copy, float("inf"))
+            return start, 0
+        yield from self._change_to(stream, "kernel")
+        yield self.env.timeout(self.node.device.launch.back_to_back_us)
+        workgroups = link.blit_workgroups if engine == "blit" else self._fetchers()
+        assert workgroups is not None
+        running = self._launch(item, workgroups, most_units=workgroups, tile_us=0.0, tiles=workgroups)
+        yield running.finished
+        start = self.env.now
+        yield self._transfer(copy, running.units * link.unit_gb_s)
+        units = running.units
+        self._retire(running)
+        return start, units
+
+    def _fetchers(self) -> int:
+        """Workgroups that saturate the links to one GPU."""
+        link = self.node.link
+        return max(1, round(link.links_per_peer * link.kernel_gb_s / link.unit_gb_s))
+
+    def _local_copy(self, item: Item, copy: CopyLike) -> Generator[simpy.Event, Any, tuple[float, int]]:
+        """A copy within a GPU is a kernel that is bound by HBM."""
+        units = self.node.device.compute.num_cu
+        yield from self._change_to(item.stream, "kernel")
+        yield self.env.timeout(self.node.device.launch.back_to_back_us)
+        moved = 2.0 * copy.size_bytes
+        us = moved / self.node.hbm_gb_s * 1e-3
+        workgroups = max(1, min(units, copy.size_bytes >> 12))
+        running = self._launch(
+            item, workgroups, most_units=units, tile_us=us, tiles=workgroups, tile_gb_s=self.node.hbm_gb_s / workgroups
+        )
+        yield running.finished
+        return running.started_us or self.env.now, running.peak
+
+    def _transfer(self, copy: CopyLike, limit_gb_s: float) -> simpy.Event:
+        finished = self.env.event()
+        self._change()
+        self.transfers.append(
+            Transfer(
+                copy.source_rank, copy.target_rank, copy.engine, copy.size_bytes, limit_gb_s, lambda: _fire(finished)
+            )
+        )
+        return finished
+
+    def _change_to(self, stream: StreamLike, what: str) -> Steps:
+        """The stall where a stream changes between a copy engine, kernels and signals.
+
+        Args:
+            stream: The stream.
+            what: ``engine``, ``kernel`` or ``signal``.
+        """
+        before = self.ran_last.get((stream.rank, stream.name), what)
+        self.ran_last[stream.rank, stream.name] = what
+        if before != what and "engine" in (before, what):
+            link = self.node.link
+            yield self.env.timeout(link.engine_signal_us if "signal" in (before, what) else link.engine_kernel_us)
+
+    # Kernels.
+
+    def _kernel(self, item: Item, kernel: KernelLike) -> Generator[simpy.Event, Any, Running]:
+        time = time_of(kernel, self.times)
+        launch_us = min(self.node.device.launch.back_to_back_us, time.alone_us / 2)
+        yield from self._change_to(item.stream, "kernel")
+        yield self.env.timeout(launch_us)
+        running = self._launch_kernel(item, kernel, time, launch_us)
+        yield running.finished
+        return running
+
+    def _launch_kernel(self, item: Item, kernel: KernelLike, time: KernelTime, launch_us: float) -> Running:
+        units = self.node.device.compute.num_cu
+        tiles = len(kernel.tile_waits) or time.tiles or kernel.workgroups
+        # Only a kernel that waits for signals must keep its workgroups; others give their units up tile by tile.
+        persistent = bool(kernel.tile_waits)
+        workgroups = min(kernel.workgroups, tiles) if persistent else tiles
+        most = min(units, kernel.compute_units or units)
+        rounds = -(-tiles // min(workgroups, most))
+        tile_us = (time.alone_us - launch_us) / rounds
+        return self._launch(
+            item, workgroups, most_units=most, tile_us=tile_us, tiles=tiles, persistent=persistent,
+            tile_gb_s=time.hbm_bytes / tiles / tile_us * 1e-3,
+            waits=kernel.tile_waits, signals=tuple(getattr(kernel, "tile_signals", ())),
+        )  # fmt: skip
+
+    def _launch(
+        self, item: Item, workgroups: int, *, most_units: int, tile_us: float, tiles: int, tile_gb_s: float = 0.0,
+        persistent: bool = False, waits: tuple[int | None, ...] = (), signals: tuple[tuple[int, int], ...] = (),
+    ) -> Running:  # fmt: skip
+        rank = item.stream.rank
+        self._arrivals += 1
+        running = Running(
+            item, item.stream.priority, self._arrivals, workgroups, workgroups, most_units, tile_us, tile_gb_s, tiles,
+            self.env.event(), [0] * self.node.engines, persistent, waits, signals,
+        )  # fmt: skip
+        self.launched[rank].append(running)
+        self.launched[rank].sort(key=lambda entry: (entry.priority, entry.arrived))
+        self._dispatch(rank)
+        return running
+
+    def _dispatch(self, rank: int) -> None:
+        """Hand free units to launches: urgent ones first, then those that came first."""
+        for running in self.launched[rank]:
+            wanted = min(running.pending, running.most_units - running.units)
+            if wanted <= 0:
+                continue
+            few = running.workgroups < self.node.engines
+            taken = self.units[rank].take(wanted, few=few)
+            count = sum(taken)
+            if not count:
+                continue
+            running.pending -= count
+            running.held = [have + more for have, more in zip(running.held, taken, strict=True)]
+            running.peak = max(running.peak, running.units)
+            if running.started_us is None:
+                running.started_us = self.env.now
+            self._begin(running, count)
+
+    def _begin(self, running: Running, workgroups: int) -> None:
+        """Workgroups that have just got a unit take their first tile."""
+        if running.tile_us == 0.0:  # the kernel of a copy, signal or barrier: its user ends it
+            if not running.pending:
+                running.finished.succeed()
+        elif running.persistent:
+            self._next_tiles(running, workgroups)
+        else:
+            self._start(running, workgroups)
+
+    def _start(self, running: Running, count: int) -> None:
+        rank = running.item.stream.rank
+        entry = Tiles(rank, count, running.tile_us, count * running.tile_gb_s, lambda: self._end_tiles(running, count))
+        self._change()
+        self.tiles.append(entry)
+
+    def _end_tiles(self, running: Running, count: int) -> None:
+        rank = running.item.stream.rank
+        before, running.done_tiles = running.done_tiles, running.done_tiles + count
+        for after, signal in running.signals:
+            if before < after <= running.done_tiles:
+                self.write(rank, signal, 1)
+        if running.persistent:
+            self._next_tiles(running, count)
+        else:
+            self._release(running, count)
+        if running.done_tiles == running.tiles:
+            self._retire(running)
+            running.finished.succeed()
+        self._dispatch(rank)
+
+    def _next_tiles(self, running: Running, workgroups: int) -> None:
+        """Each of the workgroups takes a tile: it starts, waits for a signal, or there is none left."""
+        rank, ready = running.item.stream.rank, 0
+        for _ in range(min(workgroups, running.tiles - running.next_tile)):
+            signal = running.waits[running.next_tile] if running.waits else None
+            running.next_tile += 1
+            if signal is None or self.signals[rank].get(signal, 0) >= 1:
+                ready += 1
+            else:
+                running.waiting.setdefault(signal, []).append(self.env.now)
+            workgroups -= 1
+        if ready:
+            self._start(running, ready)
+        if workgroups:
+            self._release(running, workgroups)
+
+    def _wake(self, running: Running, signal: int) -> None:
+        since = running.waiting.pop(signal)
+        timeout = self.env.timeout(self.node.link.signal_us)
+
+        def begin(_: simpy.Event) -> None:
+            running.spun_us += sum(self.env.now - moment for moment in since)
+            self._start(running, len(since))
+
+        assert timeout.callbacks is not None
+        timeout.callbacks.append(begin)
+
+    def _release(self, running: Running, count: int) -> None:
+        """Give back ``count`` units of a launch, of each engine in proportion to what it holds there."""
+        total = running.units
+        given = [have * count // total if total else 0 for have in running.held]
+        left = count - sum(given)
+        for index, have in enumerate(running.held):
+            more = min(left, have - given[index])
+            given[index] += more
+            left -= more
+        running.held = [have - less for have, less in zip(running.held, given, strict=True)]
+        self.units[running.item.stream.rank].give(given)
+
+    def _retire(self, running: Running) -> None:
+        rank = running.item.stream.rank
+        self._release(running, running.units)
+        self.launched[rank].remove(running)
+        self._dispatch(rank)
+
+    # Progress.
+
+    def _change(self) -> None:
+        """Something joins or leaves: rates are set anew once all that happens at this moment has happened."""
+        self._advance()
+        if not self._dirty:
+            self._dirty = True
+            self._later(0.0, self._set)
+
+    def _later(self, delay_us: float, then: Callable[[], None]) -> None:
+        timeout = self.env.timeout(delay_us)
+        assert timeout.callbacks is not None
+        timeout.callbacks.append(lambda _: then())
+
+    def _set(self) -> None:
+        self._dirty = False
+        set_rates(self.tiles, self.transfers, self.node)
+        ends = [entry.left_us / entry.speed for entry in self.tiles]
+        ends += [entry.left_bytes / entry.gb_s * 1e-3 for entry in self.transfers]
+        if not ends:
+            return
+        self._version += 1
+        version = self._version
+        self._later(max(0.0, min(ends)), lambda: self._expire(version))
+
+    def _advance(self) -> None:
+        passed = self.env.now - self._updated_us
+        self._updated_us = self.env.now
+        for entry in self.tiles:
+            entry.left_us -= passed * entry.speed
+        for transfer in self.transfers:
+            transfer.left_bytes -= passed * transfer.gb_s * 1e3
+
+    def _expire(self, version: int) -> None:
+        if version != self._version or self._dirty:
+            return
+        self._advance()
+        ended = [entry for entry in self.tiles if entry.left_us <= _DUST_US]
+        arrived = [entry for entry in self.transfers if entry.left_bytes <= _DUST_US * 1e3 * entry.gb_s]
+        self.tiles = [entry for entry in self.tiles if entry.left_us > _DUST_US]
+        self.transfers = [entry for entry in self.transfers if entry not in arrived]
+        for entry in ended:
+            entry.done()
+        for transfer in arrived:
+            transfer.done()
+        self._change()
+
+
+def _fire(event: simpy.Event) -> None:
+    event.succeed()
+
+
+def simulate(program: ProgramLike, node: Node, times: KernelTimes) -> Outcome:
+    """Run a program on a node.
+
+    Args:
+        program: Streams of all ranks.
+        node: The GPUs.
+        times: Times of its kernels alone on the GPU.
+
+    Returns:
+        Spans of all operations; with a deadlock, those that ended before it, and who waits for whom.
+
+    Raises:
+        OverlapError: if the program does not fit the node, names what does not exist, or has a kernel without a time.
+    """
+    return Simulation(program, node, times).run()

@@ -1,0 +1,165 @@
+"""Two H200: collectives, all-gather+matmul and matmul+reduce-scatter against ``h200-microbench.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from points import Point
+
+from wavecast.simulator.devices import load_device
+from wavecast.simulator.overlap.collectives import collective_time
+from wavecast.simulator.overlap.node import Node
+from wavecast.simulator.overlap.practice import Product, all_gather_matmul, async_matmul, matmul, matmul_reduce_scatter
+from wavecast.simulator.overlap.prices import LIBRARIES, Prices
+from wavecast.simulator.overlap.program import Kernel
+from wavecast.simulator.overlap.simulate import simulate
+from wavecast.simulator.overlap.times import KernelKey, KernelTime, kernel_key
+from wavecast.simulator.timing.gemm import GemmProblem, Scaling, rank_kernels
+
+FILE = "h200-microbench.json"
+EVENTS_US = 2.976  # two events behind queued work with nothing between: part of every isolated figure
+COLLECTIVES = {
+    "all_gather_into_tensor": "all-gather",
+    "reduce_scatter_tensor": "reduce-scatter",
+    "all_reduce": "all-reduce",
+}
+# Rows that constants of the device file come from; all others are held out.
+FITTED = {("all-gather", size) for size in (2**16, 2**22, 2**24, 2**30)}
+SHAPES = (
+    (4096, 14336, 8192), (8192, 8192, 8192), (8192, 3584, 8192), (2048, 3584, 8192), (16384, 4096, 4096),
+    (4096, 1024, 512),
+)  # fmt: skip
+Rows = list[dict[str, Any]]
+
+
+def read_rows(folder: Path) -> Rows:
+    """Rows of the measurement.
+
+    Raises:
+        FileNotFoundError: if the folder does not have the file.
+    """
+    return list(json.loads((folder / FILE).read_text(encoding="utf-8"))["rows"])
+
+
+def collective_points(rows: Rows) -> list[Point]:
+    """NCCL, each call between two events; the median of the runs."""
+    node, points = Node(load_device("h200"), 2), []
+    for what, name in COLLECTIVES.items():
+        mine = [row for row in rows if row["sec"] == "nccl" and row["what"] == what and row["how"] == "isolated"]
+        for size in sorted({row["total_bytes"] for row in mine}):
+            measured = median(row["us"] for row in mine if row["total_bytes"] == size)
+            predicted = collective_time(name, size, node).us + EVENTS_US
+            label = f"{size // 2**10:,} KiB"
+            points.append(Point(f"NCCL {name}, 2×H200", label, measured, predicted, (name, size) in FITTED))
+    return points
+
+
+# Section, operand type, name of the product, names of the paths.
+_SECTIONS: Mapping[str, tuple[str, str, Mapping[str, str]]] = {
+    "agmm_inter": (
+        "bf16", "mm",
+        {
+            "sequence": "NCCL then mm",
+            "decomposed": "fused_all_gather_matmul decomposed",
+            "native-upstream": "native pipeline",
+        },
+    ),
+    "agmm_fp8_inter": (
+        "fp8", "_scaled_mm",
+        {"sequence": "NCCL then _scaled_mm", "decomposed": "fused_all_gather_scaled_matmul decomposed"},
+    ),
+    "mmrs_inter": (
+        "bf16", "mm", {"sequence": "mm then NCCL", "decomposed": "fused_matmul_reduce_scatter"},
+    ),
+}  # fmt: skip
+NAMES = {"agmm_inter": "AG+matmul", "agmm_fp8_inter": "AG+matmul fp8", "mmrs_inter": "matmul+RS"}
+
+
+def overlap_points(rows: Rows, how: str, *, measured_products: bool = True) -> list[Point]:
+    """Every path and shape.
+
+    Args:
+        rows: The measurement.
+        how: ``isolated``: between two events; ``steady``: in graphs of several calls, on a hot GPU.
+        measured_products: Whether times of products alone are the measured ones, which leaves only overlap to predict;
+            else they are predicted as well.
+    """
+    node, events = Node(load_device("h200"), 2), EVENTS_US if how == "isolated" else 0.0
+    points = []
+    for shape in SHAPES:
+        for section, (dtype, product_name, paths) in _SECTIONS.items():
+            product = Product(*shape, dtype)
+            known = _known(rows, node, product, section, product_name, how, events) if measured_products else {}
+            prices = Prices(node, known)
+            make = matmul_reduce_scatter if section == "mmrs_inter" else all_gather_matmul
+            for path, what in paths.items():
+                measured = _measured(rows, section, shape, what, how)
+                if measured is None:
+                    continue
+                outcome = simulate(make(product, node, path), node, prices)
+                assert outcome.deadlock is None, outcome.deadlock
+                label = f"{'×'.join(map(str, shape))} {path}"
+                points.append(Point(f"{NAMES[section]}", label, measured, outcome.total_us + events))
+    return points
+
+
+def _measured(rows: Rows, section: str, shape: tuple[int, ...], what: str, how: str) -> float | None:
+    found = [
+        row["us"]
+        for row in rows
+        if (row["sec"], tuple(row.get("shape", ())), row["what"]) == (section, shape, what)
+        and row["how"].startswith(how)
+    ]
+    return median(found) if found else None
+
+
+def _known(
+    rows: Rows, node: Node, product: Product, section: str, name: str, how: str, events: float
+) -> dict[KernelKey, KernelTime]:
+    """Times of the products alone, as measured.
+
+    The kernel that the library took for a part of the rows is not in the file: of those that the model holds possible,
+    the one whose time, scaled as for all rows, comes nearest is assumed. It decides the number of tiles.
+    """
+    shape = product.m, product.n, product.k
+    prices = Prices(node)
+    whole, half = matmul(product, product.m), matmul(product, product.m // 2)
+    whole_us = _measured(rows, section, shape, name, how)
+    assert whole_us is not None
+    whole_us -= events
+    estimate, estimated_half = prices(whole), prices(half)
+    scale = whole_us / estimate.alone_us
+    both = _measured(rows, section, shape, "mm in two halves", how) or _measured(
+        rows, "agmm_inter", shape, "mm in two halves", how
+    )
+    half_us = (both - events) / 2 if both and product.dtype == "bf16" else scale * estimated_half.alone_us
+    known = {
+        kernel_key("matmul", whole.shape): KernelTime(whole_us, estimate.hbm_bytes, estimate.tiles),
+        kernel_key("matmul", half.shape): _nearest(product, node, half_us, scale),
+    }
+    alone = [
+        row["us"]
+        for row in rows
+        if row["sec"] == "agmm" and tuple(row["shape"]) == shape and row["what"].startswith("_async_input_mm")
+        and row["how"].startswith("isolated" if how == "isolated" else "loop")
+    ]  # fmt: skip
+    # Loops of the smallest shape are bound by the host.
+    if alone and section == "agmm_inter" and (how == "isolated" or product.k > 512):
+        kernel: Kernel = async_matmul(product, node, 0)
+        estimate = prices(kernel)
+        known[kernel_key(kernel.operator, kernel.shape)] = KernelTime(
+            median(alone) - events, estimate.hbm_bytes, estimate.tiles
+        )
+    return known
+
+
+def _nearest(product: Product, node: Node, us: float, scale: float) -> KernelTime:
+    scaling = Scaling.ROWWISE if product.dtype == "fp8" else Scaling.NONE
+    problem = GemmProblem.dense(product.m // 2, product.n, product.k, product.dtype, scaling)
+    kernels = rank_kernels(problem, node.device, LIBRARIES[node.device.arch])
+    configuration, found = min(kernels, key=lambda entry: abs(scale * entry[1].total_us - us))
+    return KernelTime(us, found.moved.hbm_read + found.moved.written, configuration.workgroups(problem))

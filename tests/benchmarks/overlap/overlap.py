@@ -1,0 +1,109 @@
+"""How far predicted overlap lies from measured overlap: ``hatch run bench:overlap [--data DIR] [--page]``.
+
+Published figures of MI300X, MI308X and MI355X need no file; ``DIR`` has ``h200-microbench.json``, measured on two H200.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import h200
+import published
+from points import Point, rows_of, summary, table
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "overlap-accuracy.md"
+_HEAD = ("data", "rows", "median", "mean", "worst", "bias")
+_ROW = ("row", "measured", "predicted", "error")
+WORST = 10
+
+
+def _groups(points: Sequence[Point]) -> dict[str, list[Point]]:
+    groups: dict[str, list[Point]] = {}
+    for point in points:
+        groups.setdefault(point.group, []).append(point)
+    return groups
+
+
+def published_text() -> str:
+    """Tables of what others published."""
+    reduce, fused, eight = published.all_reduce_points(), published.fused_points(), published.mi308x_points()
+    parts = [
+        "### Published figures\n",
+        table(_HEAD, [(name, *summary(group)) for name, group in _groups([*reduce, *fused, *eight]).items()]),
+        "RCCL all-reduce on eight MI300X, bus bandwidth in GB/s:\n",
+        table(_ROW, rows_of(reduce)),
+        "Fused kernels on eight MI355X, µs:\n",
+        table(_ROW, rows_of(fused, digits=0)),
+        "Speed-up of fused kernels over the sequence on eight MI308X:\n",
+        table(_ROW, rows_of(eight, digits=2)),
+        "Native over decomposed all-gather+matmul on MI355X, M 4096, N 1024 to 4096 (the one measured is not said):\n",
+        table(("K", "published, 2 and 4 GPUs", "2 GPUs", "4 GPUs"), published.ratio_rows()),
+        "Thresholds of acceptance tests at 8 GiB on MI355X, lower bounds in GB/s:\n",
+        table(
+            ("collective", "one node: threshold", "predicted", "two nodes: threshold", "predicted "),
+            [
+                (
+                    one.label,
+                    f"{one.measured:.0f}",
+                    f"{one.predicted:.0f}",
+                    f"{two.measured:.0f}",
+                    f"{two.predicted:.0f}",
+                )
+                for one, two in zip(published.threshold_points(1), published.threshold_points(2), strict=True)
+            ],
+        ),
+    ]
+    return "\n".join(parts)
+
+
+def h200_text(folder: Path) -> str:
+    """Tables of the two H200."""
+    rows = h200.read_rows(folder)
+    collectives = h200.collective_points(rows)
+    isolated, steady = (h200.overlap_points(rows, how) for how in ("isolated", "steady"))
+    whole = h200.overlap_points(rows, "steady", measured_products=False)
+    lines = [(name, *summary(group)) for name, group in _groups(collectives).items()]
+    for title, points in (("isolated", isolated), ("steady", steady), ("steady, products predicted too", whole)):
+        lines += [(f"{name}, {title}", *summary(group)) for name, group in _groups(points).items()]
+        lines.append((f"**all paths, {title}**", *summary(points)))
+    worst = sorted([*isolated, *steady], key=lambda point: -abs(point.error))[:WORST]
+    above = sum(abs(point.error) > 0.15 for point in isolated)
+    parts = [
+        "### Two H200\n",
+        table(_HEAD, lines),
+        f"Above 15 % lie {above} of {len(isolated)} isolated rows. The worst rows, µs:\n",
+        table(("data", *_ROW), [(point.group, *row) for point, row in zip(worst, rows_of(worst), strict=True)]),
+        "All isolated rows, µs:\n",
+        table(("data", *_ROW), [(point.group, *row) for point, row in zip(isolated, rows_of(isolated), strict=True)]),
+    ]
+    return "\n".join(parts)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Score and print; with ``--page`` also write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--data", type=Path, help=f"folder with {h200.FILE}")
+    parser.add_argument("--page", action="store_true", help="write the tables into docs/overlap-accuracy.md")
+    arguments = parser.parse_args(words)
+    began = time.perf_counter()
+    try:
+        parts = [published_text(), *([h200_text(arguments.data)] if arguments.data else [])]
+    except FileNotFoundError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    text = "\n".join(parts)
+    print(text)
+    print(f"{time.perf_counter() - began:.1f} s", file=sys.stderr)
+    if arguments.page:
+        before, _, rest = PAGE.read_text(encoding="utf-8").partition("<!-- tables -->\n")
+        _, _, after = rest.partition("<!-- end tables -->")
+        PAGE.write_text(f"{before}<!-- tables -->\n\n{text}\n<!-- end tables -->{after}", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

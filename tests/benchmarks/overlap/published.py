@@ -1,0 +1,209 @@
+"""Figures that others published, and the programs that stand for what they ran.
+
+Sources: RCCL all-reduce of eight MI300X, rccl-tests of ROCm 6.3 in issues of ROCm/rccl; thresholds for MI355X of
+ROCm/cvs; fused dispatch and combine of AMD-AGI/Primus-Turbo, docs/README_Mega_MoE.md and
+flydsl/mega/dispatch_grouped_gemm_bf16_kernel.py (its workgroups that copy, its flag an expert); MI308X of
+ByteDance-Seed/Triton-distributed, docs/amd-perf.md; native over fallback of pytorch/pytorch#177961.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from points import Point
+
+from wavecast.simulator.devices import Device, load_device
+from wavecast.simulator.overlap.collectives import collective_time
+from wavecast.simulator.overlap.node import Node
+from wavecast.simulator.overlap.practice import Product, all_gather_matmul
+from wavecast.simulator.overlap.prices import Prices
+from wavecast.simulator.overlap.program import Copy, Kernel, KernelLike, Program, Stream, WaitSignal, WriteSignal
+from wavecast.simulator.overlap.simulate import simulate
+from wavecast.simulator.overlap.times import KernelTime
+from wavecast.simulator.timing.gemm import Configuration, GemmProblem, Tile, rank_kernels
+
+_KIB, _MIB, _GIB = 2**10, 2**20, 2**30
+ALL_REDUCE_MI300X = {
+    256 * _KIB: 27, _MIB: 67, 4 * _MIB: 142, 16 * _MIB: 197, 64 * _MIB: 274, 128 * _MIB: 295, 256 * _MIB: 306,
+    _GIB: 315, 16 * _GIB: 319,
+}  # fmt: skip
+THRESHOLDS_MI355X = {"all-reduce": 390, "all-gather": 380, "reduce-scatter": 400, "all-to-all": 340}
+TWO_NODES_MI355X = {"all-reduce": 330, "all-gather": 330, "reduce-scatter": 340, "all-to-all": 45}
+
+
+def all_reduce_points() -> list[Point]:
+    """Bus bandwidth of eight MI300X."""
+    node = Node(load_device("mi300x"), 8)
+    return [
+        Point("RCCL all-reduce, 8×MI300X", _size(size), bus, collective_time("all-reduce", size, node).bus_gb_s)
+        for size, bus in ALL_REDUCE_MI300X.items()
+    ]
+
+
+def threshold_points(nodes: int) -> list[Point]:
+    """What acceptance tests of 8 GiB want at least, on one node or two."""
+    node = Node(load_device("mi355x"), 8)
+    wanted = THRESHOLDS_MI355X if nodes == 1 else TWO_NODES_MI355X
+    return [
+        Point("thresholds", name, bus, collective_time(name, 8 * _GIB, node, nodes=nodes).bus_gb_s)
+        for name, bus in wanted.items()
+    ]
+
+
+def _size(size: int) -> str:
+    return f"{size // _GIB} GB" if size >= _GIB else f"{size // _MIB} MB" if size >= _MIB else f"{size // _KIB} KB"
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    """A kernel that copies with some workgroups while the others multiply, or multiplies and sends.
+
+    Attributes:
+        label: Row of the published table.
+        comm_us: Its communication alone.
+        gemm_us: Its products alone.
+        measured_us: Fused.
+        n: Columns of the products, of all experts' rows.
+        k: Depth.
+        tiles: 256 × 256 tiles of an expert.
+        dispatches: Whether the products wait for the copies; else the copies wait for the products.
+    """
+
+    label: str
+    comm_us: float
+    gemm_us: float
+    measured_us: float
+    n: int
+    k: int
+    tiles: int
+    dispatches: bool
+
+
+EXPERTS, ROWS, HIDDEN, INTER = 32, 2048, 7168, 2048  # of a rank: DeepSeek-V3 over eight, balanced routing
+_SIDE = 256
+_TILES = ROWS // _SIDE
+FUSED = (
+    Fused("dispatch + grouped GEMM, forward", 2230, 3260, 3560, 2 * INTER, HIDDEN, _TILES * 2 * INTER // _SIDE, True),
+    Fused(
+        "dispatch + grouped GEMM, gradient of the input", 2230, 1630, 2380, INTER, HIDDEN, _TILES * INTER // _SIDE,
+        True,
+    ),
+    Fused(
+        "dispatch + grouped GEMM, gradient of the weights", 2230, 3280, 3760, 2 * INTER, HIDDEN,
+        HIDDEN * 2 * INTER // _SIDE**2, True,
+    ),
+    Fused("grouped GEMM + combine, forward", 2320, 1800, 2570, HIDDEN, INTER, _TILES * HIDDEN // _SIDE, False),
+    Fused("grouped GEMM + combine, gradient", 2890, 3470, 3900, HIDDEN, 2 * INTER, _TILES * HIDDEN // _SIDE, False),
+)  # fmt: skip
+COPY_UNITS = (16, 24, 32, 48)  # the settings that its tuner tries
+
+
+def fused_points() -> list[Point]:
+    """The five overlap points of MI355X: both parts alone are published, the fused time is predicted."""
+    return [
+        Point(
+            "fused kernels, MI355X ×8", case.label, case.measured_us, min(fused_us(case, units) for units in COPY_UNITS)
+        )
+        for case in FUSED
+    ]
+
+
+def fused_us(case: Fused, copy_units: int) -> float:
+    """Time of the fused kernel with so many of its workgroups copying."""
+    device = load_device("mi355x")
+    units, tiles = device.compute.num_cu, EXPERTS * case.tiles
+    rest = units - copy_units
+    chunks = tuple(expert for expert in range(EXPERTS) for _ in range(copy_units))
+    waits = tuple(expert for expert in range(EXPERTS) for _ in range(case.tiles))
+    done = tuple(((expert + 1) * case.tiles, expert) for expert in range(EXPERTS))
+    sent = tuple(((expert + 1) * copy_units, expert) for expert in range(EXPERTS))
+    if case.dispatches:
+        copies = Kernel("dispatch", "copies", {}, copy_units, compute_units=copy_units, tile_signals=sent)
+        products = Kernel("products", "products", {}, rest, tile_waits=waits, compute_units=rest)
+    else:
+        products = Kernel("products", "products", {}, rest, compute_units=rest, tile_signals=done)
+        copies = Kernel("combine", "copies", {}, copy_units, tile_waits=chunks, compute_units=copy_units)
+    problem = GemmProblem.grouped_rows([ROWS] * EXPERTS, case.n, case.k)
+    moved = rank_kernels(problem, device, Configuration(Tile(_SIDE, _SIDE, wave_columns=4)))[0][1].moved
+    alone = case.gemm_us * -(-tiles // rest) / -(-tiles // units)
+
+    def time(kernel: KernelLike) -> KernelTime:
+        if kernel.operator == "copies":
+            return KernelTime(case.comm_us, 2 * EXPERTS * ROWS * HIDDEN * 2, EXPERTS * copy_units)
+        return KernelTime(alone, moved.hbm_read + moved.written, tiles)
+
+    streams = (Stream(0, "copies", 0, (copies,)), Stream(0, "products", 0, (products,)))
+    outcome = simulate(Program(case.label, 1, streams), Node(device, 1), time)
+    assert outcome.deadlock is None, outcome.deadlock
+    return outcome.total_us
+
+
+RATIOS = {512: (0.65, 0.97), 1024: (0.95, 1.4), 2048: (1.0, 1.6), 4096: (1.0, 1.6)}
+COLUMNS = (1024, 2048, 4096)
+
+
+def ratio_rows() -> list[tuple[str, ...]]:
+    """Native over fallback on MI355X, M 4096, by depth; the width that was measured is not published."""
+    device, rows = load_device("mi355x"), []
+    for k, (low, high) in RATIOS.items():
+        found = {ranks: [_ratio(device, ranks, n, k) for n in COLUMNS] for ranks in (2, 4)}
+        rows.append(
+            (str(k), f"{low} – {high}", *(f"{min(values):.2f} – {max(values):.2f}" for values in found.values()))
+        )
+    return rows
+
+
+def _ratio(device: Device, ranks: int, n: int, k: int) -> float:
+    node = Node(device, ranks)
+    prices, product = Prices(node), Product(4096, n, k)
+    times = [
+        simulate(all_gather_matmul(product, node, path), node, prices) for path in ("native-upstream", "decomposed")
+    ]
+    assert all(outcome.deadlock is None for outcome in times)
+    return times[0].total_us / times[1].total_us
+
+
+def mi308x() -> Device:
+    """MI308X as far as it is public: 80 of MI300X's compute units, the same links and memory.
+
+    The published runs let the command processor write and await signals (GPU_STREAMOPS_CP_WAIT), not a kernel.
+    """
+    base = load_device("mi300x").with_value("compute.num_cu", 80)
+    assert base.link is not None
+    return replace(base, name="mi308x", title="AMD Instinct MI308X", link=replace(base.link, signal_workgroups=None))
+
+
+def mi308x_points() -> list[Point]:
+    """Speed-up of the fused kernels: the product's time is what the published sequence leaves after the collective."""
+    node = Node(mi308x(), 8, hardware_queues=16)
+    points = []
+    for label, collective, n, k, sequence, fused in (
+        ("all-gather + GEMM, Qwen3-32B, M 4096", "all-gather", 6400, 5120, 1804.7, 1800.2),
+        ("GEMM + reduce-scatter, Qwen3-32B, M 4096", "reduce-scatter", 5120, 3200, 1057.0, 837.0),
+    ):
+        size = 4096 * 5120 * 2
+        gemm_us = sequence - collective_time(collective, size, node).us
+        outcome = simulate(_chunked(collective, node, n, k, size), node, lambda kernel, us=gemm_us: KernelTime(us))
+        assert outcome.deadlock is None, outcome.deadlock
+        points.append(Point("fused kernels, MI308X ×8", label, sequence / fused, sequence / outcome.total_us))
+    return points
+
+
+def _chunked(collective: str, node: Node, n: int, k: int, size: int) -> Program:
+    """A persistent product over eight chunks of rows, whose peers' parts copy engines move on a stream each."""
+    ranks, units = node.ranks, node.device.compute.num_cu
+    tiles = 4096 // 256 // ranks * (n // 256)
+    streams = []
+    for rank in range(ranks):
+        order = [(rank + step) % ranks for step in range(ranks)]
+        gathers = collective == "all-gather"
+        own = order if gathers else [*order[1:], rank]
+        waits = tuple(chunk if chunk != rank else None for chunk in own for _ in range(tiles)) if gathers else ()
+        sent = () if gathers else tuple(((place + 1) * tiles, chunk) for place, chunk in enumerate(own))
+        product = Kernel("product", "product", {"k": k}, len(own) * tiles if sent else units, waits, tile_signals=sent)
+        streams.append(Stream(rank, "product", 0, (product,)))
+        for peer in order[1:]:
+            copy = Copy(peer if gathers else rank, rank if gathers else peer, size // ranks, "copy-engine")
+            operations = (copy, WriteSignal(rank, peer)) if gathers else (WaitSignal(peer), copy)
+            streams.append(Stream(rank, f"copy {peer}", -1, operations))
+    return Program(f"fused {collective}", ranks, tuple(streams))

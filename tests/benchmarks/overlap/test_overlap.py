@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from statistics import fmean, median
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import overlap
+import published
+from points import Point, summary
+
+
+def test_the_five_published_overlap_points_are_met_without_a_fitted_contention() -> None:
+    assert fmean(abs(point.error) for point in published.fused_points()) <= 0.05
+
+
+def test_the_published_all_reduce_of_eight_mi300x_is_met() -> None:
+    assert median(abs(point.error) for point in published.all_reduce_points()) <= 0.12
+
+
+def test_fitted_rows_do_not_count() -> None:
+    points = [Point("a", "x", 100.0, 110.0), Point("a", "y", 100.0, 300.0, fitted=True)]
+    assert summary(points)[0] == "1"
+    assert summary(points)[1] == "10.0 %"
+
+
+def test_without_a_folder_only_published_figures_are_scored(capsys: pytest.CaptureFixture[str]) -> None:
+    assert overlap.main([]) == 0
+    out = capsys.readouterr().out
+    assert "MI355X" in out
+    assert "H200" not in out
+    assert overlap.main(["--data", "/nonexistent"]) == 1
