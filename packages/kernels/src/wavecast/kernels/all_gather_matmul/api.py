@@ -1,0 +1,167 @@
+"""All-gather+matmul over a group: checks, the choice of a path, allocation and launch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+
+from wavecast.kernels.all_gather_matmul.decomposed import decomposed_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.operands import (
+    Rows,
+    RowScales,
+    as_row_scales,
+    as_rows,
+    check_factors,
+    flat,
+)
+from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
+from wavecast.kernels.async_tp.groups import group_of, is_symmetric, workspace_of
+from wavecast.kernels.async_tp.products import column_major
+from wavecast.kernels.async_tp.program import Engine
+from wavecast.kernels.async_tp.selection import Facts, Selection, Setting, Way, select_way, setting_from
+from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
+from wavecast.kernels.device import active_arch
+
+_log = logging.getLogger(__name__)
+
+
+def all_gather_matmul(
+    a_shard: torch.Tensor,
+    bs: Sequence[torch.Tensor],
+    group: dist.ProcessGroup | str,
+    *,
+    gather_dim: int = 0,
+    a_inverse: torch.Tensor | None = None,
+    b_inverses: Sequence[torch.Tensor | None] | None = None,
+    biases: Sequence[torch.Tensor | None] | None = None,
+    out_dtypes: Sequence[torch.dtype] | None = None,
+    return_gathered: bool = True,
+    setting: Setting | str | None = None,
+) -> tuple[torch.Tensor | None, list[torch.Tensor]]:
+    """Gather a matrix from all ranks and multiply it, each rank's part as soon as it is there.
+
+    Products are summed in fp32 (see `grouped_gemm` for FP8 on sm_90), multiplied by the inverse scales, a bias added,
+    and rounded once. Any sizes are right. Every rank of the group makes the call with equal shapes. Right operands in
+    which K is not contiguous are copied first.
+
+    Args:
+        a_shard: this rank's part, (…, K): bf16, fp16 or FP8.
+        bs: (K, N) each, dtype of ``a_shard``.
+        group: process group, or its name.
+        gather_dim: along which dimension of ``a_shard`` parts follow each other in the order of ranks.
+        a_inverse: fp32 inverse scales of FP8 operands: () for all rows, a_shard's shape with K = 1 for this rank's
+            rows, or that of the gathered matrix for all.
+        b_inverses: fp32 inverse scales of FP8 operands, () or (1, N) each.
+        biases: (N,) each, added to every row.
+        out_dtypes: bf16, fp16 or fp32 each; by default a_shard's, for FP8 bf16.
+        return_gathered: whether the gathered matrix is wanted.
+        setting: ``0`` (decomposed), ``1`` (overlapped, or an error), ``auto``; by default that of the environment
+            variable ``WAVECAST_ASYNC_TP``.
+
+    Returns:
+        The gathered matrix or None, and the products, in ``a_shard``'s dimensions; of a gather dimension other than the
+        first they are views.
+
+    Raises:
+        ValueError: wrong rank, dtype, shape or device; FP8 without scales, or scales without FP8.
+        RuntimeError: the overlapped path is asked for and not possible.
+        SignalTimeoutError: a kernel of an earlier call has given up waiting for a rank.
+    """
+    group = group_of(group)
+    rows = as_rows(a_shard, gather_dim)
+    scales = as_row_scales(a_inverse, a_shard, rows, group.size())
+    given = len(bs)
+    b_inverses = [None] * given if b_inverses is None else [flat(b_inverse) for b_inverse in b_inverses]
+    biases = [None] * given if biases is None else list(biases)
+    default = torch.bfloat16 if a_shard.dtype.itemsize == 1 else a_shard.dtype
+    out_dtypes = [default] * given if out_dtypes is None else list(out_dtypes)
+    check_factors(rows, group.size(), bs, a_inverse, b_inverses, biases, out_dtypes)
+    chosen = select_way(
+        facts_of(rows.shard, max(b.shape[1] for b in bs), group, along_sum=rows.along_sum),
+        setting_from() if setting is None else Setting(setting),
+    )
+    log_selection("all_gather_matmul", chosen)
+    run = _overlapped if chosen.way is Way.OVERLAPPED else decomposed_all_gather_matmul
+    gathered, outs = run(rows, bs, scales, b_inverses, biases, out_dtypes, group)
+    ranks = group.size()
+    return (
+        rows.unfolded(gathered, ranks) if return_gathered else None,
+        [rows.unfolded(out, ranks) for out in outs],
+    )
+
+
+def facts_of(shard: torch.Tensor, columns: int, group: dist.ProcessGroup, *, along_sum: bool = False) -> Facts:
+    """What the choice of a path depends on."""
+    device = shard.device
+    return Facts(
+        device=device.type,
+        arch=active_arch() if device.type != "cpu" else None,
+        ranks=group.size(),
+        symmetric=is_symmetric(group, device),
+        rows=shard.shape[0],
+        columns=columns,
+        length=shard.shape[1],
+        along_sum=along_sum,
+    )
+
+
+def log_selection(name: str, chosen: Selection) -> None:
+    """Say at INFO which path a call takes."""
+    _log.info("%s: %s (%s)", name, chosen.way, chosen.reason)
+
+
+def _overlapped(
+    rows: Rows,
+    bs: Sequence[torch.Tensor],
+    scales: RowScales,
+    b_inverses: Sequence[torch.Tensor | None],
+    biases: Sequence[torch.Tensor | None],
+    out_dtypes: Sequence[torch.dtype],
+    group: dist.ProcessGroup,
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    shard = rows.shard
+    chunk_bytes = shard.numel() * shard.element_size()
+    workspace = workspace_of(group, scales_offset(chunk_bytes) + 4 * shard.shape[0])
+    return overlapped_all_gather_matmul(workspace, shard, bs, scales, b_inverses, biases, out_dtypes)
+
+
+def overlapped_all_gather_matmul(
+    workspace: Workspace,
+    shard: torch.Tensor,
+    bs: Sequence[torch.Tensor],
+    scales: RowScales,
+    b_inverses: Sequence[torch.Tensor | None],
+    biases: Sequence[torch.Tensor | None],
+    out_dtypes: Sequence[torch.dtype],
+    *,
+    engine: Engine | None = None,
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """The call over any symmetric memory, on checked arguments: the gathered matrix and the products, as matrices."""
+    ranks, (count, k) = workspace.memory.ranks, shard.shape
+    gathered = torch.empty((ranks * count, k), dtype=shard.dtype, device=shard.device)
+    a_inverse = scales.every
+    if scales.own is not None:
+        a_inverse = torch.empty((ranks * count, 1), dtype=torch.float32, device=shard.device)
+    factors = []
+    for given, b_inverse, bias, out_dtype in zip(bs, b_inverses, biases, out_dtypes, strict=True):
+        b, n = column_major(given), given.shape[1]
+        out = torch.empty((ranks * count, n), dtype=out_dtype, device=shard.device)
+        aligned = bias is None and all(t.data_ptr() % 16 == 0 for t in (shard, gathered, b, out))
+        plan = plan_all_gather_matmul(
+            shard_rows=count,
+            columns=n,
+            length=k,
+            ranks=ranks,
+            element_bytes=shard.element_size(),
+            arch=active_arch(),
+            engine=engine,
+            tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
+        )
+        factors.append(Factor(b, b_inverse, bias, out, plan))
+    where = Gathered(gathered, a_inverse, scales.own is not None, own_rows=True)
+    launch_all_gather_matmul(workspace, shard, scales.own, where, factors)
+    return gathered, [factor.out for factor in factors]

@@ -1,0 +1,58 @@
+"""Groups of torch.distributed: their workspaces, made when first needed and kept, and whether memory is shared."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from wavecast.kernels.async_tp.torch_memory import TorchSymmetricMemory
+from wavecast.kernels.async_tp.workspace import Workspace, make_workspace
+
+_workspaces: dict[tuple[str, int], Workspace] = {}
+
+SMALLEST_WINDOW_BYTES = 64 << 20
+"""Windows are made at least this large, so that a few calls of growing size do not make one each."""
+
+
+def group_of(group: dist.ProcessGroup | str) -> dist.ProcessGroup:
+    """A process group, given itself or its name."""
+    if not isinstance(group, str):
+        return group
+    found: dist.ProcessGroup = dist.distributed_c10d._resolve_process_group(group)  # type: ignore[attr-defined, arg-type]
+    return found
+
+
+def is_symmetric(group: dist.ProcessGroup, device: torch.device) -> bool:
+    """Whether the ranks of a group are GPUs of one node that reach each other's memory."""
+    if device.type != "cuda" or group.size() > torch.cuda.device_count():
+        return False
+    here = torch.cuda.current_device()
+    return all(torch.cuda.can_device_access_peer(here, d) for d in range(group.size()) if d != here)
+
+
+def workspace_of(group: dist.ProcessGroup, window_bytes: int) -> Workspace:
+    """The group's workspace on the current GPU, with windows of at least a size; made anew, by all ranks, if larger.
+
+    Raises:
+        RuntimeError: it would have to be made while a graph is captured.
+        SignalTimeoutError: a kernel of an earlier call has given up.
+    """
+    key = (group.group_name, torch.cuda.current_device())
+    found = _workspaces.get(key)
+    if found is not None:
+        found.check()
+        if found.memory.window_bytes >= window_bytes:
+            return found
+    if torch.cuda.is_current_stream_capturing():
+        raise RuntimeError(
+            f"the group's windows are to hold {window_bytes} bytes and cannot be made while a graph is captured; make "
+            "one call of this size before the capture"
+        )
+    size = max(SMALLEST_WINDOW_BYTES, 1 << (window_bytes - 1).bit_length())
+    _workspaces[key] = make_workspace(TorchSymmetricMemory(group, size))
+    return _workspaces[key]
+
+
+def forget_workspace(group: dist.ProcessGroup | str) -> None:
+    """Drop the group's workspace, on every rank, after a `SignalTimeoutError`; the next call makes one anew."""
+    _workspaces.pop((group_of(group).group_name, torch.cuda.current_device()), None)

@@ -1,0 +1,74 @@
+"""Matmul+reduce-scatter over a group: checks, the choice of a path, allocation and launch."""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from wavecast.kernels.all_gather_matmul.api import facts_of, log_selection
+from wavecast.kernels.async_tp.groups import group_of
+from wavecast.kernels.async_tp.messages import reduced_chunk
+from wavecast.kernels.async_tp.products import sum_in_fp32
+from wavecast.kernels.async_tp.selection import Setting, select_way, setting_from
+from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts
+
+REDUCTIONS = ("sum", "avg")
+
+
+def matmul_reduce_scatter(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    group: dist.ProcessGroup | str,
+    *,
+    reduce_op: str = "sum",
+    scatter_dim: int = 0,
+    a_inverse: torch.Tensor | None = None,
+    b_inverse: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    setting: Setting | str | None = None,
+) -> torch.Tensor:
+    """Multiply, sum over all ranks, and keep this rank's part of the sum.
+
+    Ranks exchange fp32 sums, to which the scales have been applied; a result is rounded once. Every rank of the group
+    makes the call with equal shapes.
+
+    Args:
+        a: (…, K): bf16, fp16 or FP8.
+        b: (K, N), dtype of ``a``.
+        group: process group, or its name.
+        reduce_op: ``sum`` or ``avg``.
+        scatter_dim: along which dimension of ``a`` the parts follow each other in the order of ranks; not the last.
+        a_inverse: fp32 inverse scales of FP8 operands: () or a's shape with K = 1.
+        b_inverse: fp32 inverse scales of FP8 operands: () or (1, N).
+        out_dtype: bf16, fp16 or fp32; by default a's, for FP8 bf16.
+        setting: ``0`` (decomposed), ``1`` (overlapped, or an error), ``auto``; by default that of the environment
+            variable ``WAVECAST_ASYNC_TP``.
+
+    Returns:
+        This rank's part, in ``a``'s dimensions, with N for K.
+
+    Raises:
+        ValueError: wrong rank, dtype, shape or device, a size that the ranks do not divide, or another reduction.
+        RuntimeError: the overlapped path is asked for and not possible.
+    """
+    if reduce_op not in REDUCTIONS:
+        raise ValueError(f"reduce_op is {reduce_op!r}; wanted is one of {', '.join(REDUCTIONS)}")
+    group = group_of(group)
+    if out_dtype is None:
+        out_dtype = torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype
+    parts = as_parts(a, b, group.size(), scatter_dim, a_inverse, b_inverse, out_dtype)
+    chosen = select_way(facts_of(parts.a, b.shape[1], group), setting_from() if setting is None else Setting(setting))
+    log_selection("matmul_reduce_scatter", chosen)
+    total = decomposed_matmul_reduce_scatter(parts, b, group)
+    if reduce_op == "avg":
+        total /= group.size()
+    return parts.unfolded(total.to(out_dtype))
+
+
+def decomposed_matmul_reduce_scatter(parts: Parts, b: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
+    """fp32 (rows, N): each rank's part is multiplied, and sent while the next one is."""
+
+    def partial(rank: int) -> torch.Tensor:
+        return sum_in_fp32(parts.a[parts.part(rank)], b, parts.inverse_of(rank), parts.b_inverse)
+
+    return reduced_chunk(partial, group)

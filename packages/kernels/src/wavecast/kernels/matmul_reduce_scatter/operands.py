@@ -1,0 +1,115 @@
+"""Checks of matmul+reduce-scatter's arguments, and their form as matrices whose rows are scattered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from wavecast.kernels.all_gather_matmul.operands import flat
+from wavecast.kernels.checks import check_same_size, check_tensor
+from wavecast.kernels.grouped_gemm.operands import OPERAND_DTYPES, check_out_dtype, check_scaled
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A left operand as a matrix whose rows are scattered: the first of them to rank 0, and so on.
+
+    Attributes:
+        a: (ranks * rows, K), contiguous.
+        a_inverse: fp32 (ranks * rows, 1) or (), or None.
+        b_inverse: fp32 (1, N) or (), or None.
+        lead: size of the scattered dimension of a part and of the ones beside it, in the order in which rows count.
+        dim: which one the scattered dimension is.
+        ranks: number of parts.
+    """
+
+    a: torch.Tensor
+    a_inverse: torch.Tensor | None
+    b_inverse: torch.Tensor | None
+    lead: tuple[int, ...]
+    dim: int
+    ranks: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of a part."""
+        return self.a.shape[0] // self.ranks
+
+    def part(self, rank: int) -> slice:
+        """Rows that a rank gets."""
+        return slice(rank * self.rows, (rank + 1) * self.rows)
+
+    def inverse_of(self, rank: int) -> torch.Tensor | None:
+        """Scales of the rows that a rank gets."""
+        inverse = self.a_inverse
+        return inverse[self.part(rank)] if inverse is not None and inverse.ndim else inverse
+
+    def unfolded(self, matrix: torch.Tensor) -> torch.Tensor:
+        """(rows, N) with the dimensions that the operand had."""
+        return matrix.view(*self.lead, matrix.shape[1]).movedim(0, self.dim)
+
+
+def as_parts(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    ranks: int,
+    scatter_dim: int,
+    a_inverse: torch.Tensor | None,
+    b_inverse: torch.Tensor | None,
+    out_dtype: torch.dtype,
+) -> Parts:
+    """Check the arguments and bring them into this form.
+
+    Raises:
+        ValueError: wrong rank, dtype, shape or device, a dimension that does not exist or is the summed one, or whose
+            size the ranks do not divide.
+    """
+    if a.ndim < 2:
+        raise ValueError(f"a has {a.ndim} dimensions {tuple(a.shape)}; at least 2 are wanted; reshape it")
+    check_tensor("a", a, ndim=a.ndim, dtypes=OPERAND_DTYPES)
+    check_tensor("b", b, ndim=2, dtypes=OPERAND_DTYPES)
+    if (a.dtype, a.device) != (b.dtype, b.device):
+        raise ValueError(f"a is {a.dtype} on {a.device} but b is {b.dtype} on {b.device}; they must be equal")
+    if not -a.ndim <= scatter_dim < a.ndim or scatter_dim % a.ndim == a.ndim - 1:
+        raise ValueError(
+            f"scatter_dim is {scatter_dim} for an operand of {a.ndim} dimensions; wanted is one of 0 to {a.ndim - 2}: "
+            "the last one is summed over"
+        )
+    dim = scatter_dim % a.ndim
+    if a.shape[dim] % ranks:
+        raise ValueError(
+            f"dimension {dim} of a has size {a.shape[dim]}; a multiple of the {ranks} ranks is wanted; pad it"
+        )
+    check_same_size("K of a", a.shape[-1], "K of b", b.shape[0])
+    check_scaled(a.dtype, a_inverse, b_inverse)
+    check_out_dtype(out_dtype)
+    moved = a.movedim(dim, 0)
+    lead = (moved.shape[0] // ranks, *moved.shape[1:-1])
+    return Parts(
+        moved.reshape(-1, moved.shape[-1]).contiguous(), _row_scales(a_inverse, a, dim), _columns(b_inverse, b), lead,
+        dim, ranks,
+    )  # fmt: skip
+
+
+def _row_scales(a_inverse: torch.Tensor | None, a: torch.Tensor, dim: int) -> torch.Tensor | None:
+    """() or (rows, 1) in the order of the rows."""
+    if a_inverse is None:
+        return None
+    check_tensor("a_inverse", a_inverse, ndim=a_inverse.ndim, dtypes=(torch.float32,))
+    if a_inverse.numel() == 1 and a_inverse.ndim <= 1:
+        return a_inverse.reshape(())
+    wanted = (*a.shape[:-1], 1)
+    if tuple(a_inverse.shape) != wanted:
+        raise ValueError(f"a_inverse has shape {tuple(a_inverse.shape)}; wanted is () or {wanted}; reshape it")
+    return a_inverse.movedim(dim, 0).reshape(-1, 1).contiguous()
+
+
+def _columns(b_inverse: torch.Tensor | None, b: torch.Tensor) -> torch.Tensor | None:
+    """() or (1, N)."""
+    if b_inverse is None:
+        return None
+    check_tensor("b_inverse", b_inverse, ndim=b_inverse.ndim, dtypes=(torch.float32,))
+    if b_inverse.numel() != 1 and tuple(b_inverse.shape) != (1, b.shape[1]):
+        raise ValueError(f"b_inverse has shape {tuple(b_inverse.shape)}; wanted is () or (1, {b.shape[1]}); reshape it")
+    return flat(b_inverse)

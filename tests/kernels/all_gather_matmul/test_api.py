@@ -1,0 +1,64 @@
+"""What the call refuses, over a group of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from wavecast.kernels.all_gather_matmul import all_gather_matmul
+
+
+@pytest.fixture(scope="module", autouse=True)
+def group(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    store: Path = tmp_path_factory.mktemp("group") / "store"
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+A, B = torch.ones(4, 8, dtype=torch.bfloat16), torch.ones(8, 6, dtype=torch.bfloat16)
+ONE = torch.ones(())
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "message"),
+    [
+        ((A[0], [B]), {}, "a_shard has 1 dimensions"),
+        ((A.int(), [B]), {}, "a_shard is int32"),
+        ((A, []), {}, "bs is empty"),
+        ((A, [B[1:]]), {}, "K of a_shard is 8 but K of bs\\[0\\] is 7"),
+        ((A, [B.half()]), {}, "they must be equal"),
+        ((A, [B]), {"gather_dim": 2}, "gather_dim is 2 for a shard of 2 dimensions"),
+        ((A, [B]), {"biases": [None, None]}, "the number of biases is 2"),
+        ((A, [B]), {"biases": [torch.ones(5)]}, "biases\\[0\\] has shape \\(5,\\); wanted is \\(6,\\)"),
+        ((A, [B]), {"out_dtypes": [torch.int8]}, "out_dtype is torch.int8"),
+        ((A, [B]), {"a_inverse": ONE, "b_inverses": [ONE]}, "which have no scale"),
+        ((A.to(torch.float8_e4m3fn), [B.to(torch.float8_e4m3fn)]), {}, "a_inverse is None"),
+        (
+            (A.to(torch.float8_e4m3fn), [B.to(torch.float8_e4m3fn)]),
+            {"a_inverse": torch.ones(3, 1), "b_inverses": [ONE]},
+            "a_inverse has shape \\(3, 1\\); wanted is \\(\\) for all rows, \\(4, 1\\)",
+        ),
+    ],
+)
+def test_what_it_refuses(given: tuple, options: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        all_gather_matmul(*given, dist.group.WORLD, **options)
+
+
+def test_an_explicit_request_where_it_is_not_possible_raises() -> None:
+    with pytest.raises(RuntimeError, match="tensors are on the CPU"):
+        all_gather_matmul(A, [B], dist.group.WORLD, setting="1")
+
+
+def test_one_rank_and_no_rows() -> None:
+    gathered, (out,) = all_gather_matmul(A, [B], dist.group.WORLD)
+    assert torch.equal(gathered, A)
+    assert (out == 8).all()
+    gathered, (out,) = all_gather_matmul(A[:0], [B], dist.group.WORLD, return_gathered=False)
+    assert gathered is None
+    assert out.shape == (0, 6)

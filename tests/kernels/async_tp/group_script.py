@@ -1,0 +1,118 @@
+"""What each process of the group tests runs: ``rank ranks store``. Every check is one on this rank's results."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from gemms import assert_exact, assert_within_bound, exact_and_size, scales, values
+
+from wavecast.kernels.all_gather_matmul.api import all_gather_matmul
+from wavecast.kernels.all_gather_matmul.reference import all_gather_matmul_reference
+from wavecast.kernels.matmul_reduce_scatter.api import matmul_reduce_scatter
+from wavecast.kernels.matmul_reduce_scatter.reference import matmul_reduce_scatter_reference
+
+FP8 = torch.float8_e4m3fn
+
+
+def check_gather(rank: int, ranks: int) -> None:
+    """2D and 3D, every gather dimension, several factors, biases, scales of each kind."""
+    for shape in ((5, 24), (3, 4, 24)):
+        for dim in range(len(shape)):
+            for dtype in (torch.bfloat16, torch.float16, FP8):
+                shards = [values(*shape, dtype=dtype, exact=True, seed=r) for r in range(ranks)]
+                k = shape[-1] * (ranks if dim == len(shape) - 1 else 1)
+                bs = [values(n, k, dtype=dtype, exact=True, seed=n).t() for n in (7, 16)]
+                fp8 = dtype == FP8
+                a_inverse = scales(exact=True, seed=1) if fp8 else None
+                b_inverses = [scales(1, b.shape[1], exact=True, seed=2) for b in bs] if fp8 else None
+                biases = [None, values(16, dtype=torch.bfloat16, exact=True, seed=4)]
+                gathered, outs = all_gather_matmul(
+                    shards[rank], bs, dist.group.WORLD, gather_dim=dim, a_inverse=a_inverse, b_inverses=b_inverses,
+                    biases=biases, out_dtypes=[torch.float32, torch.float32],
+                )  # fmt: skip
+                for index, (b, bias, out) in enumerate(zip(bs, biases, outs, strict=True)):
+                    whole, wanted = all_gather_matmul_reference(
+                        shards, b, gather_dim=dim, a_inverse=a_inverse, bias=bias, out_dtype=torch.float32,
+                        b_inverse=b_inverses[index] if b_inverses else None,
+                    )  # fmt: skip
+                    assert torch.equal(out, wanted), (shape, dim, dtype)
+                assert torch.equal(gathered.float(), whole.float()), (shape, dim, dtype)
+
+
+def check_row_scales(rank: int, ranks: int) -> None:
+    """Scales of this rank's rows, and of all rows: the same result."""
+    for shape, dim in (((6, 32), 0), ((2, 3, 32), 0), ((2, 3, 32), 1)):
+        shards = [values(*shape, dtype=FP8, exact=False, seed=r) for r in range(ranks)]
+        inverses = [scales(*shape[:-1], 1, exact=False, seed=9 + r) for r in range(ranks)]
+        b = values(16, 32, dtype=FP8, exact=False, seed=5).t()
+        b_inverse = scales(1, 16, exact=False, seed=6)
+        every = torch.cat(inverses, dim)
+        found = [
+            all_gather_matmul(
+                shards[rank],
+                [b],
+                dist.group.WORLD.group_name,
+                gather_dim=dim,
+                a_inverse=a_inverse,
+                b_inverses=[b_inverse],
+            )[1][0]
+            for a_inverse in (inverses[rank], every)
+        ]
+        assert torch.equal(*found)
+        gathered, _ = all_gather_matmul_reference(shards, b, gather_dim=dim, out_dtype=torch.float32)
+        exact, size = exact_and_size(gathered.reshape(-1, 32), b, every.reshape(-1, 1), b_inverse)
+        assert_within_bound(found[0].reshape(-1, 16), exact, size, 32)
+
+
+def check_scatter(rank: int, ranks: int) -> None:
+    for shape in ((6, 24), (4, 2, 24)):
+        for dim in range(len(shape) - 1):
+            for dtype in (torch.bfloat16, FP8):
+                operands = [
+                    (
+                        values(*shape, dtype=dtype, exact=True, seed=r),
+                        values(9, 24, dtype=dtype, exact=True, seed=r).t(),
+                    )
+                    for r in range(ranks)
+                ]
+                fp8 = dtype == FP8
+                inverses = [
+                    (scales(*shape[:-1], 1, exact=True, seed=r), scales(1, 9, exact=True, seed=r))
+                    if fp8
+                    else (None,) * 2
+                    for r in range(ranks)
+                ]
+                as_rows = [(None if a is None else a.reshape(-1, 1), b) for a, b in inverses]
+                for reduce_op in ("sum", "avg"):
+                    out = matmul_reduce_scatter(
+                        *operands[rank], dist.group.WORLD, scatter_dim=dim, reduce_op=reduce_op,
+                        a_inverse=inverses[rank][0], b_inverse=inverses[rank][1], out_dtype=torch.float32,
+                    )  # fmt: skip
+                    wanted = matmul_reduce_scatter_reference(
+                        operands, scatter_dim=dim, average=reduce_op == "avg", inverses=as_rows,
+                        out_dtype=torch.float32,
+                    )  # fmt: skip
+                    assert_exact(out, wanted[rank].double())
+
+
+def main() -> None:
+    rank, ranks, store = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
+    torch.set_num_threads(1)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=rank, world_size=ranks, timeout=timedelta(seconds=60)
+    )
+    for name in sys.argv[4:]:
+        globals()[f"check_{name}"](rank, ranks)
+        print("passed", name, flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()
