@@ -38,6 +38,10 @@ class Running:
         tiles: All tiles.
         finished: Event of its end.
         held: Units by shader engine.
+        persistent: Whether workgroups keep their unit from tile to tile.
+        waits: For each tile the signal that it waits for.
+        signals: Pairs of a number of finished tiles and the signal that is then set.
+        shares: Workgroups of a persistent kernel that are still due on each engine.
         next_tile: First tile that no workgroup has taken, of a persistent kernel.
         waiting: Workgroups that hold a unit and wait, by signal.
         done_tiles: Tiles that are finished.
@@ -60,6 +64,7 @@ class Running:
     persistent: bool
     waits: tuple[int | None, ...] = ()
     signals: tuple[tuple[int, int], ...] = ()
+    shares: list[int] = field(default_factory=list)
     next_tile: int = 0
     waiting: dict[int, list[float]] = field(default_factory=dict)
     done_tiles: int = 0
@@ -324,6 +329,8 @@ class Simulation:
             item, item.stream.priority, self._arrivals, workgroups, workgroups, most_units, tile_us, tile_gb_s, tiles,
             self.env.event(), [0] * self.node.engines, persistent, waits, signals,
         )  # fmt: skip
+        if persistent:
+            running.shares = self.units[rank].shares(min(workgroups, most_units))
         self.launched[rank].append(running)
         self.launched[rank].sort(key=lambda entry: (entry.priority, entry.arrived))
         self._dispatch(rank)
@@ -335,8 +342,7 @@ class Simulation:
             wanted = min(running.pending, running.most_units - running.units)
             if wanted <= 0:
                 continue
-            few = running.workgroups < self.node.engines
-            taken = self.units[rank].take(wanted, few=few)
+            taken = self._take(rank, running, wanted)
             count = sum(taken)
             if not count:
                 continue
@@ -346,6 +352,16 @@ class Simulation:
             if running.started_us is None:
                 running.started_us = self.env.now
             self._begin(running, count)
+
+    def _take(self, rank: int, running: Running, wanted: int) -> list[int]:
+        units = self.units[rank]
+        if running.workgroups < self.node.engines:
+            return units.take_last(wanted)
+        if not running.persistent:
+            return units.take_any(wanted)
+        taken = units.take_shares(wanted, running.shares)
+        running.shares = [share - less for share, less in zip(running.shares, taken, strict=True)]
+        return taken
 
     def _begin(self, running: Running, workgroups: int) -> None:
         """Workgroups that have just got a unit take their first tile."""

@@ -7,42 +7,65 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Units:
-    """Free units by shader engine.
+    """Units of each shader engine, all of them and those that are free.
 
     The dispatcher hands workgroups to shader engines in turn, whether they have room or not. Where its turn stands is
-    not known to a program, so a workgroup counts on room only where every engine has some.
+    not known to a program, so the worst is assumed where it decides whether anything goes on at all: a lone workgroup
+    counts on room only where every engine has some, and what a kernel that keeps its units has beyond an even share is
+    on the engines that have fewest.
     """
 
+    all: tuple[int, ...]
     free: list[int]
 
     @classmethod
     def of(cls, units_per_engine: tuple[int, ...]) -> Units:
-        return cls(list(units_per_engine))
+        return cls(units_per_engine, list(units_per_engine))
 
-    def take(self, wanted: int, *, few: bool) -> list[int]:
-        """Take up to ``wanted`` units for workgroups that are spread over the engines in turn.
-
-        Args:
-            wanted: Workgroups.
-            few: Whether the whole launch has fewer workgroups than there are engines: then all may be due where there
-                is least room, and wait for it.
-
-        Returns:
-            Units taken of each engine; together fewer than wanted where there is no room.
-        """
-        engines = len(self.free)
-        order = sorted(range(engines), key=self.free.__getitem__)
-        taken = [0] * engines
-        each, more = divmod(wanted, engines)
+    def shares(self, workgroups: int) -> list[int]:
+        """Workgroups of each engine, of a kernel that keeps its units: as even as fits."""
+        order = sorted(range(len(self.all)), key=self.all.__getitem__)
+        each, more = divmod(workgroups, len(order))
+        shares = [0] * len(order)
         for place, index in enumerate(order):
-            taken[index] = min(each + (place < more), self.free[index])
-        left = 0 if few else wanted - sum(taken)
+            shares[index] = min(each + (place < more), self.all[index])
+        left = workgroups - sum(shares)
         for index in order:
-            extra = min(left, self.free[index] - taken[index])
-            taken[index] += extra
+            extra = min(left, self.all[index] - shares[index])
+            shares[index] += extra
             left -= extra
-        for index, count in enumerate(taken):
-            self.free[index] -= count
+        return shares
+
+    def take_shares(self, wanted: int, shares: list[int]) -> list[int]:
+        """Take up to ``wanted`` units, of each engine at most its part of ``shares``."""
+        taken = [0] * len(self.free)
+        for index, share in enumerate(shares):
+            taken[index] = min(share, self.free[index], wanted)
+            wanted -= taken[index]
+            self.free[index] -= taken[index]
+        return taken
+
+    def take_last(self, wanted: int) -> list[int]:
+        """Take up to ``wanted`` units for fewer workgroups than there are engines: due where least is free."""
+        order = sorted(range(len(self.free)), key=self.free.__getitem__)
+        shares = [0] * len(order)
+        for index in order[:wanted]:
+            shares[index] = 1
+        return self.take_shares(wanted, shares)
+
+    def take_any(self, wanted: int) -> list[int]:
+        """Take up to ``wanted`` units wherever they are, from where most are free."""
+        taken = [0] * len(self.free)
+        total = sum(self.free)
+        count = min(wanted, total)
+        for index, have in enumerate(self.free):
+            taken[index] = have * count // total if total else 0
+        left = count - sum(taken)
+        for index, have in enumerate(self.free):
+            more = min(left, have - taken[index])
+            taken[index] += more
+            left -= more
+            self.free[index] -= taken[index]
         return taken
 
     def give(self, taken: list[int]) -> None:
