@@ -49,6 +49,9 @@ OTHERS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "pad_token_groups": ((X, OFFS, 16), {}),
     "unpad_token_groups": ((X, OFFS, OFFS, 35), {}),
 }
+GROUP_OPERATORS = {"all_gather_matmul", "matmul_reduce_scatter"}
+"""Registered by a module of their own, where that is imported; see async_tp/test_groups.py."""
+
 SUM_FORM = (A_COLUMNS.t(), A_COLUMNS, OFFS, torch.ones(EXPERTS, K), torch.ones(EXPERTS, K))
 
 
@@ -62,7 +65,7 @@ def test_every_quantizer_and_gemm_has_an_operator() -> None:
         for name in torch._C._dispatch_get_all_op_names()
         if name.startswith("wavecast::")
     }
-    assert registered == {function.__name__ for function in QUANTIZERS} | set(OTHERS)
+    assert registered - GROUP_OPERATORS == {function.__name__ for function in QUANTIZERS} | set(OTHERS)
 
 
 @pytest.mark.parametrize("function", QUANTIZERS, ids=lambda function: function.__name__)

@@ -12,12 +12,16 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from gemms import assert_exact, assert_within_bound, exact_and_size, scales, values
 
+from wavecast.kernels import group_ops, symm_mem
 from wavecast.kernels.all_gather_matmul.api import all_gather_matmul
 from wavecast.kernels.all_gather_matmul.reference import all_gather_matmul_reference
 from wavecast.kernels.matmul_reduce_scatter.api import matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.reference import matmul_reduce_scatter_reference
+from wavecast.kernels.training import tensor_parallel
 
 FP8 = torch.float8_e4m3fn
+# The first does not take a list of None, as the scales of several factors are.
+CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_static")
 
 
 def check_gather(rank: int, ranks: int) -> None:
@@ -99,6 +103,82 @@ def check_scatter(rank: int, ranks: int) -> None:
                         out_dtype=torch.float32,
                     )  # fmt: skip
                     assert_exact(out, wanted[rank].double())
+
+
+def check_operators(rank: int, ranks: int) -> None:
+    """The fake says what the operator does, also of layouts, and both are traced as one call."""
+    name = dist.group.WORLD.group_name
+    for shape, dim in (((6, 16), 0), ((3, 4, 16), 1), ((3, 4, 16), 2)):
+        a = values(*shape, dtype=torch.bfloat16, exact=True, seed=rank)
+        k = 16 * (ranks if dim == len(shape) - 1 else 1)
+        bs = [values(k, n, dtype=torch.bfloat16, exact=True, seed=n) for n in (5, 8)]
+        for gathered in (True, False):
+            arguments = (a, bs, name, dim, None, [None, None], [None, None], [torch.bfloat16, torch.float32], gathered)
+            torch.library.opcheck(group_ops.all_gather_matmul, arguments, test_utils=CHECKS[1:])
+    for shape, dim in (((6, 16), 0), ((3, 4, 16), 1)):
+        a = values(*shape, dtype=torch.bfloat16, exact=True, seed=rank)
+        arguments = (a, bs[0][:16], name, "sum", dim, None, None, torch.bfloat16)
+        torch.library.opcheck(group_ops.matmul_reduce_scatter, arguments, test_utils=CHECKS)
+
+
+def check_gradients(rank: int, ranks: int) -> None:
+    """Of both functions, against one process that has every rank's operands."""
+    for dim in (0, 1):
+        every = [values(2, 3, 16, dtype=torch.bfloat16, exact=True, seed=r).requires_grad_() for r in range(ranks)]
+        weights = [
+            [values(16, n, dtype=torch.bfloat16, exact=True, seed=10 * r + n).requires_grad_() for n in (4, 6)]
+            for r in range(ranks)
+        ]
+        whole = torch.cat(every, dim)
+        wanted = [[whole @ b for b in bs] for bs in weights]
+        ups = [
+            [values(*out.shape, dtype=torch.bfloat16, exact=True, seed=7 + r) for out in wanted[r]]
+            for r in range(ranks)
+        ]
+        torch.autograd.backward([out for outs in wanted for out in outs], [up for of_rank in ups for up in of_rank])
+        own, bs = every[rank].detach().requires_grad_(), [b.detach().requires_grad_() for b in weights[rank]]
+        outs = tensor_parallel.all_gather_matmul(own, bs, dist.group.WORLD, gather_dim=dim)
+        torch.autograd.backward(outs, ups[rank])
+        close(own.grad, every[rank].grad)
+        for b, w in zip(bs, weights[rank], strict=True):
+            close(b.grad, w.grad)
+
+        lefts = [values(4, 6, 8, dtype=torch.bfloat16, exact=True, seed=20 + r).requires_grad_() for r in range(ranks)]
+        rights = [values(8, 5, dtype=torch.bfloat16, exact=True, seed=30 + r).requires_grad_() for r in range(ranks)]
+        total = sum(a @ b for a, b in zip(lefts, rights, strict=True))
+        up = values(*total.shape, dtype=torch.bfloat16, exact=True, seed=40)
+        total.backward(up)
+        a, b = lefts[rank].detach().requires_grad_(), rights[rank].detach().requires_grad_()
+        part = tensor_parallel.matmul_reduce_scatter(a, b, dist.group.WORLD, scatter_dim=dim)
+        close(part, total.chunk(ranks, dim)[rank])
+        part.backward(up.chunk(ranks, dim)[rank])
+        close(a.grad, lefts[rank].grad)
+        close(b.grad, rights[rank].grad)
+
+
+def close(actual: torch.Tensor, wanted: torch.Tensor) -> None:
+    """Equal but for roundings to bf16: small integers' sums are exact below 2^8, rounded once or twice above."""
+    assert torch.allclose(actual.float(), wanted.float(), rtol=2.0**-7, atol=0), (actual - wanted).abs().max()
+
+
+def check_aliases(rank: int, ranks: int) -> None:
+    """PyTorch's decomposed operators run on GPUs only; these take its arguments."""
+    name = dist.group.WORLD.group_name
+    shards = [values(4, 16, dtype=torch.bfloat16, exact=True, seed=r) for r in range(ranks)]
+    b = values(16, 8, dtype=torch.bfloat16, exact=True, seed=9)
+    gathered, (out,) = symm_mem.fused_all_gather_matmul(shards[rank], [b], 0, name)
+    assert torch.equal(out.float(), (torch.cat(shards).float() @ b.float()))
+    assert torch.equal(gathered, torch.cat(shards))
+    assert symm_mem.fused_all_gather_matmul(shards[rank], [b], 0, name, return_A=False)[0] is None
+    part = symm_mem.fused_matmul_reduce_scatter(shards[rank], b, "avg", 0, name)
+    wanted = sum(shard.float() @ b.float() for shard in shards) / ranks
+    assert torch.equal(part.float(), wanted.chunk(ranks)[rank])
+    one = torch.ones(())
+    shard, right = shards[rank].to(FP8), b.t().contiguous().to(FP8).t()
+    _, (out,) = symm_mem.fused_all_gather_scaled_matmul(
+        shard, [right], one, [one], 0, name, [None], [None], [torch.float32], [True]
+    )
+    assert torch.equal(out, torch.cat(shards).float() @ b.float())
 
 
 def main() -> None:

@@ -55,7 +55,7 @@ def _no_derivative(ctx: Any, *gradients: torch.Tensor) -> None:
     )
 
 
-def _register(name: str, run: Callable[..., Any], fake: Callable[..., Any], *, schema: str) -> OpOverload:
+def register(name: str, run: Callable[..., Any], fake: Callable[..., Any], *, schema: str) -> OpOverload:
     """Register an operator that ``run`` carries out on any device.
 
     Not by ``torch.library.custom_op``: each of its calls checks that no result aliases an argument, on the host, which
@@ -87,7 +87,7 @@ def _quantizer(
         return _flat(quantizer.allocate(*tensors, format_named(format).dtype))
 
     schema = f"({inputs}, *, str format, bool power_of_two=False) -> ({', '.join(['Tensor'] * outputs)})"
-    return _register(function.__name__, run, fake, schema=schema)
+    return register(function.__name__, run, fake, schema=schema)
 
 
 quantize_rowwise = _quantizer(_rowwise.quantize_rowwise, _rowwise.ROWWISE)
@@ -156,7 +156,7 @@ def _fake_blockwise(
     return _blockwise.allocate_blockwise(x, format_named(format).dtype, block=(block[0], block[1]))
 
 
-quantize_blockwise = _register(
+quantize_blockwise = register(
     "quantize_blockwise",
     _quantize_blockwise,
     _fake_blockwise,
@@ -178,7 +178,7 @@ def _fake_grouped_gemm(
     return torch.empty(shape, dtype=out_dtype, device=a.device)
 
 
-grouped_gemm = _register(
+grouped_gemm = register(
     "grouped_gemm",
     _grouped_gemm.grouped_gemm,
     _fake_grouped_gemm,
@@ -194,7 +194,7 @@ def _fake_scaled_gemm(
     return torch.empty((a.shape[0], b.shape[1]), dtype=out_dtype, device=a.device)
 
 
-scaled_gemm = _register(
+scaled_gemm = register(
     "scaled_gemm",
     _scaled_gemm.scaled_gemm,
     _fake_scaled_gemm,
@@ -202,7 +202,7 @@ scaled_gemm = _register(
 )
 """The product of `wavecast.kernels.scaled_gemm`."""
 
-copy_transposed = _register(
+copy_transposed = register(
     "copy_transposed",
     _transposed_copy.copy_transposed,
     _transposed_copy.allocate_transposed_copy,
@@ -216,7 +216,7 @@ def _fake_pad(x: torch.Tensor, offs: torch.Tensor, multiple: int) -> tuple[torch
     return torch.empty((rows, x.shape[1]), dtype=x.dtype, device=x.device), torch.empty_like(offs)
 
 
-pad_token_groups = _register(
+pad_token_groups = register(
     "pad_token_groups",
     _token_padding.pad_token_groups,
     _fake_pad,
@@ -229,7 +229,7 @@ def _fake_unpad(padded: torch.Tensor, offs: torch.Tensor, padded_offs: torch.Ten
     return torch.empty((tokens, padded.shape[1]), dtype=padded.dtype, device=padded.device)
 
 
-unpad_token_groups = _register(
+unpad_token_groups = register(
     "unpad_token_groups",
     _token_padding.unpad_token_groups,
     _fake_unpad,
