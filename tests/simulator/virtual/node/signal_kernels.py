@@ -43,3 +43,15 @@ def consume_kernel(window, signals, result, count, BLOCK: tl.constexpr):
         pass
     place = tl.arange(0, BLOCK)
     tl.store(result + place, tl.load(window + place, mask=place < count), mask=place < count)
+
+
+@triton.jit
+def patient_kernel(signals, value, seen, most):
+    """Poll a word until it has a value, or so many times; write what was seen, and how many polls it took."""
+    polls = 0
+    found = tl.atomic_add(signals, 0, sem="acquire", scope="sys")
+    while (found != value) & (polls < most):
+        found = tl.atomic_add(signals, 0, sem="acquire", scope="sys")
+        polls += 1
+    tl.store(seen, found)
+    tl.store(seen + 1, polls)

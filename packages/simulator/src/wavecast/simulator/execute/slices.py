@@ -92,12 +92,13 @@ class RunningWorkgroup:
         state.progress[:] = 0
         state.context[Context.FAULT] = 0
 
-    def advance(self, *, accesses: int, instructions: int) -> Slice:
+    def advance(self, *, accesses: int, instructions: int, turn: int = _TURN) -> Slice:
         """Run the workgroup until it ends or has used one of its allowances.
 
         Args:
             accesses: Memory instructions, at most as many as the ring holds less one; it stops right after the last.
             instructions: Wave instructions; it stops at the first taken branch, barrier or end behind them.
+            turn: Instructions after which a wave gives way to the next one of the workgroup.
 
         Raises:
             ExecutionError: As ``Engine.execute``.
@@ -107,7 +108,7 @@ class RunningWorkgroup:
         state.context[Context.TRACE_COUNT] = 0
         state.progress[Progress.USED] = 0
         state.slots[LaunchSlot.SHARE] = instructions
-        state.slots[LaunchSlot.TURN] = min(instructions, _TURN) if len(state.waves) > 1 else instructions
+        state.slots[LaunchSlot.TURN] = min(instructions, turn) if len(state.waves) > 1 else instructions
         while True:
             outcome = state.run(self._ids, self._executed, _NOT_RECORDED, _NO_RUNS)
             state.raise_failure(outcome, self.workgroup)
@@ -128,16 +129,43 @@ class RunningWorkgroup:
         """What a wave executes next."""
         return self.state.at(wave)
 
-    def digest(self) -> bytes:
-        """All that decides what the workgroup does next, but memory: equal digests, equal future."""
+    def position(self) -> bytes:
+        """Where each wave is, and which of them is next."""
         state = self.state
-        columns = [WaveState.PC, WaveState.STATUS, WaveState.TURN]
-        return b"".join(
-            (
-                state.progress[Progress.WAVE].tobytes(),
-                state.waves[:, columns].tobytes(),
-                *((state.scalars[wave].tobytes() + state.vectors[wave].tobytes()) for wave in self.ready_waves()),
-                state.lds.tobytes(),
-                state.scratch.tobytes(),
-            )
-        )
+        where = state.waves[:, [WaveState.PC, WaveState.STATUS]]
+        return bytes(state.progress[Progress.WAVE].tobytes() + where.tobytes())
+
+    def snapshot(self) -> Snapshot:
+        """All that decides what the workgroup does next, but memory."""
+        state, ready = self.state, self.ready_waves()
+        fixed = (self.position(), state.lds.tobytes(), state.scratch.tobytes())
+        registers = np.concatenate([state.scalars[ready].reshape(-1), state.vectors[ready].reshape(-1)])
+        return Snapshot(fixed, registers)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """State of a workgroup between two slices.
+
+    Attributes:
+        fixed: Where its waves are, LDS and scratch.
+        registers: int32, of all waves that can run.
+    """
+
+    fixed: tuple[bytes, ...]
+    registers: np.ndarray
+
+    def is_repeated(self, later: Snapshot, latest: Snapshot) -> bool:
+        """Whether three snapshots, equally far apart, show the same but for registers that count.
+
+        A register counts that changes by the same amount each time: polls left, or the time.
+        """
+        if not self.fixed == later.fixed == latest.fixed:
+            return False
+        # Differences are taken modulo 2^32.
+        first, second = later.registers - self.registers, latest.registers - later.registers
+        return bool(np.array_equal(first, second))
+
+    def counts(self, later: Snapshot) -> bool:
+        """Whether any register differs."""
+        return not np.array_equal(self.registers, later.registers)

@@ -316,6 +316,7 @@ class VirtualNode:
             policy,
             budget=options.budget,
             stall_instructions=options.stall_instructions,
+            describe=lambda scheduler: stuck_report(scheduler, self.name_of),
         )
 
     @property
@@ -390,9 +391,8 @@ class VirtualNode:
 
     def deadlock(self) -> DeadlockError:
         """What to raise when nothing can happen any more."""
-        report = stuck_report(self._scheduler, self.name_of)
         return DeadlockError(
-            f"nothing can happen any more:\n{report}",
+            f"nothing can happen any more\n{self._scheduler.describe(self._scheduler)}",
             hint="each line names who waits, for what, and who could help",
         )
 

@@ -107,16 +107,20 @@ class ComputeUnits:
                 f"the specification of {device.name} has no [link] section, which a node needs",
                 hint="take mi300x, mi325x or mi355x",
             )
-        compute = device.compute
         self._device = device
-        engines = device.link.shader_engines_per_xcd
-        units = compute.num_cu // compute.num_xcd
-        # An uneven number: the first shader engines have one more.
-        self._xcds = [
-            [[self._empty() for _ in range(units // engines + (engine < units % engines))] for engine in range(engines)]
-            for _ in range(compute.num_xcd)
-        ]
-        self._turn = [start % engines for start in first]
+        self._engines = device.link.shader_engines_per_xcd
+        # Made when a workgroup first comes there: a node of large devices has thousands of them.
+        self._made: dict[int, list[list[ComputeUnit]]] = {}
+        self._turn = [start % self._engines for start in first]
+
+    def _xcd(self, xcd: int) -> list[list[ComputeUnit]]:
+        """Compute units of each shader engine of an XCD; where they do not divide, the first engines have one more."""
+        if xcd not in self._made:
+            compute = self._device.compute
+            units = compute.num_cu // compute.num_xcd
+            sizes = [units // self._engines + (engine < units % self._engines) for engine in range(self._engines)]
+            self._made[xcd] = [[self._empty() for _ in range(size)] for size in sizes]
+        return self._made[xcd]
 
     def _empty(self) -> ComputeUnit:
         simds = self._device.compute.simd_per_cu
@@ -125,13 +129,13 @@ class ComputeUnits:
     @property
     def xcds(self) -> int:
         """XCDs of the device."""
-        return len(self._xcds)
+        return self._device.compute.num_xcd
 
     def place(self, xcd: int, need: Need, holder: object) -> Place | None:
         """Put a workgroup on a compute unit of the shader engine whose turn it is; None if none there has room."""
         engine = self._engine(xcd)
         # The emptiest first, as dispatchers spread workgroups.
-        for unit in sorted(self._xcds[xcd][engine], key=lambda unit: sum(unit.waves)):
+        for unit in sorted(self._xcd(xcd)[engine], key=lambda unit: sum(unit.waves)):
             simds = self._room(unit, need)
             if simds is not None:
                 for simd in simds:
@@ -141,7 +145,7 @@ class ComputeUnits:
                 unit.lds_bytes += need.lds_bytes
                 unit.barriers += need.waves > 1
                 unit.holders.append(holder)
-                self._turn[xcd] = (engine + 1) % len(self._xcds[xcd])
+                self._turn[xcd] = (engine + 1) % len(self._xcd(xcd))
                 return Place(xcd, engine, unit, simds)
         return None
 
@@ -159,11 +163,11 @@ class ComputeUnits:
     def awaited(self, xcd: int) -> tuple[int, list[object]]:
         """The shader engine whose turn it is in an XCD, and who is on its compute units."""
         engine = self._engine(xcd)
-        return engine, [holder for unit in self._xcds[xcd][engine] for holder in unit.holders]
+        return engine, [holder for unit in self._xcd(xcd)[engine] for holder in unit.holders]
 
     def _engine(self, xcd: int) -> int:
         """The shader engine whose turn it is; one without compute units has none."""
-        engines = self._xcds[xcd]
+        engines = self._xcd(xcd)
         return next(
             engine
             for engine in ((self._turn[xcd] + step) % len(engines) for step in range(len(engines)))

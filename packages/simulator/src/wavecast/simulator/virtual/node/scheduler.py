@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from wavecast.simulator.devices import Device
-from wavecast.simulator.errors import ExecutionError
+from wavecast.simulator.errors import DeadlockError
 from wavecast.simulator.execute.engine import Engine
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.slices import SlicedLaunch
@@ -18,7 +18,7 @@ from wavecast.simulator.virtual.node.occupancy import ComputeUnits
 from wavecast.simulator.virtual.node.operations import CopyTask, Operation, Task
 from wavecast.simulator.virtual.node.policy import MOST_ACCESSES, Policy
 from wavecast.simulator.virtual.node.streams import HardwareQueue, Streams
-from wavecast.simulator.virtual.node.workgroups import KernelLaunch
+from wavecast.simulator.virtual.node.workgroups import KernelLaunch, WorkgroupTask
 
 
 @dataclass(eq=False, frozen=True)
@@ -66,10 +66,13 @@ class Scheduler:
         budget: Instructions a wave may execute.
         stall_instructions: Instructions that workgroups may execute without any operation's or workgroup's start or
             end before the node counts as stuck.
+        describe: Says who waits for what.
 
     Attributes:
         time: Slices executed so far; jumps where all wait for a copy or the start of an operation.
         history: Starts and ends of operations.
+        parked: Tasks that wait for a change of memory.
+        stuck: Who waited for what when nothing could happen but that workgroups give up; empty if that never was so.
     """
 
     def __init__(
@@ -81,6 +84,7 @@ class Scheduler:
         *,
         budget: int,
         stall_instructions: int,
+        describe: Callable[[Scheduler], str],
     ) -> None:
         self.device, self.machines, self.policy = device, machines, policy
         self.time = 0
@@ -95,6 +99,8 @@ class Scheduler:
         self._placing: list[Operation] = []
         self._must_place = False
         self.parked = Parked()
+        self.stuck = ""
+        self.describe = describe
         policy.begin(len(machines))
 
     def queues(self) -> Iterator[HardwareQueue]:
@@ -117,12 +123,13 @@ class Scheduler:
         """Count what a workgroup executed.
 
         Raises:
-            ExecutionError: Too much since anything began or ended.
+            DeadlockError: Too much since anything began or ended.
         """
         self._idle += instructions
         if self._idle > self._stall:
-            raise ExecutionError(
-                f"{self._idle} instructions executed, and no workgroup, copy or queue came further",
+            raise DeadlockError(
+                f"{self._idle} instructions executed, and no workgroup, copy or queue came further\n"
+                f"{self.stuck or self.describe(self)}",
                 hint="a loop without end that changes something each time; raise stall_instructions if it is just long",
             )
 
@@ -152,7 +159,18 @@ class Scheduler:
         if self._landing:
             self._advance(self._landing.pop(self.policy.landing(self._landing)))
             return True
-        return False
+        return self._wait_out()
+
+    def _wait_out(self) -> bool:
+        """Let workgroups that count their polls go on: they may give up. False if there is none."""
+        counting = [task for task in self.parked.tasks if isinstance(task, WorkgroupTask) and task.may_end_alone]
+        if counting and not self.stuck:
+            self.stuck = self.describe(self)
+        for task in counting:
+            self.parked.remove(task)
+            task.wait_out()
+            self._ready[task.operation.rank].append(task)
+        return bool(counting)
 
     def _start_heads(self) -> None:
         for queue in self.queues():
@@ -237,6 +255,7 @@ class Scheduler:
             self._happened(operation, is_end=True)
 
     def _happened(self, operation: Operation, *, is_end: bool) -> None:
+        self.stuck = ""
         stream = operation.stream
         self.history.append(Step(self.time, operation.rank, stream.name, operation.describe(), is_end))
 
@@ -263,12 +282,15 @@ class Parked:
         found = [key for key, (seen, _) in self._waiting.items() if host_memory.read(key[0], key[1]) != seen]
         woken = dict.fromkeys(task for key in found for task in self._waiting[key][1])
         for task in woken:
-            for place in task.watched:
-                key = place.pointer, place.nbytes
-                entry = self._waiting.get(key)
-                if entry is not None:
-                    entry[1].pop(task, None)
-                    if not entry[1]:
-                        del self._waiting[key]
-            task.watched = ()
+            self.remove(task)
         return list(woken)
+
+    def remove(self, task: Task) -> None:
+        """Let a task go on."""
+        for place in task.watched:
+            key = place.pointer, place.nbytes
+            tasks = self._waiting[key][1]
+            del tasks[task]
+            if not tasks:
+                del self._waiting[key]
+        task.watched = ()

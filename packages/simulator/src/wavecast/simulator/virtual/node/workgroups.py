@@ -17,16 +17,18 @@ from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic.memory_access import classify
 from wavecast.simulator.virtual.node import host_memory
 from wavecast.simulator.virtual.node.operations import Operation, Task, Watched
-from wavecast.simulator.virtual.node.policy import MOST_ACCESSES
 
 if TYPE_CHECKING:
     from wavecast.simulator.virtual.node.scheduler import Scheduler
 
-# Instructions of each wave in one look at whether a workgroup only polls.
+# Instructions of each wave between two accesses of a loop that only polls.
 _LOOK = 256
-# Looks until the point of the loop at which a slice ends comes again.
-_LOOKS = 5
+# Accesses of all waves in a round of a loop that counts as polling, at most, and states that are compared.
+_LONGEST_LOOP = 128
+_ROUNDS = 4
 _LATEST = 64
+# Slices of a workgroup that is left to count until it gives up, before it is looked at again.
+_WAITED_OUT = 64
 # Places that one waiting workgroup may poll; one that reads more does something else.
 _MOST_WATCHED = 1024
 
@@ -87,11 +89,13 @@ class WorkgroupTask(Task):
         launch: Its kernel.
         running: Its registers and progress.
         polls: The instruction that reads each of the watched places, for messages.
+        may_end_alone: Whether it counts while it polls, and so may give up.
     """
 
     launch: KernelLaunch
     running: RunningWorkgroup
     polls: tuple[Instruction, ...] = ()
+    may_end_alone: bool = False
     _patience: int = field(default=1, repr=False)
     _left: int = field(default=1, repr=False)
 
@@ -109,11 +113,19 @@ class WorkgroupTask(Task):
             return True
         return False
 
-    def _slice(self, scheduler: Scheduler, accesses: int, instructions: int) -> np.ndarray | None:
+    def wait_out(self) -> None:
+        """Go on although nothing has changed, without looking for a while whether it only polls."""
+        self._left = self._patience = _WAITED_OUT
+
+    def _step(self, scheduler: Scheduler) -> np.ndarray | None:
+        """Go on to the next access, all waves in turn, so that a round of a loop ends where it began."""
+        return self._slice(scheduler, 1, _LOOK * len(self.running.state.waves), turn=1)
+
+    def _slice(self, scheduler: Scheduler, accesses: int, instructions: int, **options: int) -> np.ndarray | None:
         """Accesses of a slice; None if the workgroup has ended."""
         before = self.running.instructions
         try:
-            done = self.running.advance(accesses=accesses, instructions=instructions)
+            done = self.running.advance(accesses=accesses, instructions=instructions, **options)
         except ExecutionError as error:
             raise type(error)(f"rank {self.operation.rank}: {error}", hint=error.hint) from None
         scheduler.spent(self.running.instructions - before)
@@ -132,38 +144,54 @@ class WorkgroupTask(Task):
         return bool((alike["address"][:, lanes] == last["address"][lanes]).all(axis=1).any())
 
     def _look(self, scheduler: Scheduler) -> np.ndarray | None:
-        """Watch the workgroup for a few slices; if it comes back to where it was, it waits for what it reads."""
+        """Watch the workgroup for a few rounds of a loop; if only what counts changes, it waits for what it reads.
+
+        Returns:
+            The latest accesses; None if it has ended.
+        """
         running = self.running
-        instructions = _LOOK * len(running.state.waves)
-        records = self._slice(scheduler, MOST_ACCESSES, instructions)
-        if records is None:
-            return None
-        places = self._places(records)
-        seen = [host_memory.read(pointer, nbytes) for pointer, nbytes, _ in places]
-        state = running.digest()
-        for _ in range(_LOOKS):
-            records = self._slice(scheduler, MOST_ACCESSES, instructions)
+        passed: set[bytes] = set()
+        while (position := running.position()) not in passed and len(passed) < _LONGEST_LOOP:
+            passed.add(position)
+            records = self._step(scheduler)
             if records is None:
                 return None
-            if running.digest() == state and places and len(places) <= _MOST_WATCHED:
-                again = self._places(records)
-                known = [(pointer, nbytes) for pointer, nbytes, _ in places]
-                if {(pointer, nbytes) for pointer, nbytes, _ in again} <= set(known) and seen == [
-                    host_memory.read(*place) for place in known
-                ]:
-                    code = self.launch.kernel.instructions
-                    self.watched = tuple(Watched(*place, value) for place, value in zip(known, seen, strict=True))
-                    self.polls = tuple(code[instruction] for _, _, instruction in places)
-                    self._patience = 1
-                    self._left = 1
-                    return records
+        snapshots = [running.snapshot()]
+        seen: dict[tuple[int, int], bytes] = {}
+        places: dict[tuple[int, int], int] = {}
+        while True:
+            round_places: dict[tuple[int, int], int] = {}
+            for _ in range(_LONGEST_LOOP):
+                records = self._step(scheduler)
+                if records is None:
+                    return None
+                round_places.update(self._places(records))
+                if running.position() == position:
+                    break
+            snapshots.append(running.snapshot())
+            if len(snapshots) == 2:
+                places = round_places
+                seen = {place: host_memory.read(*place) for place in places}
+            elif round_places != places or any(host_memory.read(*place) != value for place, value in seen.items()):
+                break
+            if not 0 < len(places) <= _MOST_WATCHED:
+                break
+            if len(snapshots) == _ROUNDS:
+                if not snapshots[-3].is_repeated(snapshots[-2], snapshots[-1]):
+                    break
+                code = self.launch.kernel.instructions
+                self.watched = tuple(Watched(*place, value) for place, value in seen.items())
+                self.polls = tuple(code[instruction] for instruction in places.values())
+                self.may_end_alone = snapshots[-2].counts(snapshots[-1])
+                self._patience = self._left = 1
+                return records
         # It does something: look again later, and later each time.
         self._patience *= 2
         self._left = self._patience
         return records
 
-    def _places(self, records: np.ndarray) -> Sequence[tuple[int, int, int]]:
-        """Host address, bytes and instruction of every place in memory that others see which accesses touch."""
+    def _places(self, records: np.ndarray) -> dict[tuple[int, int], int]:
+        """Host address and bytes of every place in memory that others see which accesses touch, and the instruction."""
         sizes = self.launch.accesses.nbytes
         assert self.launch.sliced is not None
         buffers = self.launch.sliced.buffers
@@ -179,7 +207,7 @@ class WorkgroupTask(Task):
                 row = int(np.searchsorted(buffers[:, 0], address, side="right")) - 1
                 if row >= 0 and address + nbytes <= buffers[row, 1]:
                     places[int(address + buffers[row, 2]), nbytes] = instruction
-        return [(pointer, nbytes, instruction) for (pointer, nbytes), instruction in sorted(places.items())]
+        return places
 
 
 def _lanes(mask: np.uint64) -> np.ndarray:
