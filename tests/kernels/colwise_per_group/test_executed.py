@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from colwise_cases import CASES, Case
@@ -10,9 +12,10 @@ from hypothesis import strategies as st
 from quantizers import REPEATABLE, SEEDS, any_bits, assert_same_bytes, far_apart_rows, guarded_outputs, skewed_values
 
 from wavecast.kernels.colwise_per_group import colwise_per_group
-from wavecast.kernels.colwise_per_group.api import launch_colwise
+from wavecast.kernels.colwise_per_group.api import launch_colwise, launch_parts
 from wavecast.kernels.colwise_per_group.baseline import VARIANTS
 from wavecast.kernels.colwise_per_group.plan import plan
+from wavecast.kernels.colwise_per_group.plan_split import SplitPlan, plan_split
 from wavecast.kernels.colwise_per_group.reference import colwise_per_group_reference
 from wavecast.kernels.device import Path, last_path, native_format
 from wavecast.simulator.virtual import active_virtual_device
@@ -20,14 +23,18 @@ from wavecast.simulator.virtual import active_virtual_device
 pytestmark = pytest.mark.execute
 
 
-def run_between_canaries(arch: str, x: torch.Tensor, offs: torch.Tensor) -> None:
-    """The kernel's result equals the reference's, and nothing is written beside it."""
+def run_between_canaries(arch: str, x: torch.Tensor, offs: torch.Tensor, *, parts: int | None = None) -> None:
+    """The kernel's result equals the reference's, and nothing is written beside it; ``parts`` of a group, if given."""
     fmt = native_format(arch)
     wanted = colwise_per_group_reference(x, offs, fmt=fmt, power_of_two=False)
     tile = plan(x.shape[0], offs.numel(), element_bytes=x.element_size(), arch=arch)
     with guarded_outputs() as guard:
         values, scale, inverse = (guard.like(tensor) for tensor in wanted)
-        launch_colwise(x, offs, values, scale, inverse, fmt=fmt, power_of_two=False, plan=tile)
+        if parts is None:
+            launch_colwise(x, offs, values, scale, inverse, fmt=fmt, power_of_two=False, plan=tile)
+        else:
+            split = SplitPlan(replace(tile, waves=1, pieces=1), parts, "asked for")
+            launch_parts(x, offs, values, scale, inverse, fmt=fmt, power_of_two=False, plan=split)
     assert_same_bytes("values", values, wanted[0])
     assert_same_bytes("scale", scale, wanted[1])
     assert_same_bytes("inverse", inverse, wanted[2])
@@ -36,6 +43,28 @@ def run_between_canaries(arch: str, x: torch.Tensor, offs: torch.Tensor) -> None
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_equal_to_the_reference_between_canaries(virtual_arch: str, case: Case) -> None:
     run_between_canaries(virtual_arch, case.x(), case.offs())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_groups_cut_into_parts_equal_the_reference_between_canaries(virtual_arch: str, case: Case) -> None:
+    """Parts of 64 rows and more: of short groups most are empty."""
+    run_between_canaries(virtual_arch, case.x(), case.offs(), parts=3)
+
+
+def test_a_long_group_of_few_columns_is_cut_as_planned(virtual_arch: str) -> None:
+    case = Case("one long group, cut", 2 * 2048 + 77, 40, (2 * 2048 + 70,), special=True)
+    chosen = plan_split(case.tokens, case.columns, 1, element_bytes=2, arch=virtual_arch)
+    assert chosen is not None
+    assert chosen.parts > 1
+    wanted = colwise_per_group_reference(case.x(), case.offs(), fmt=native_format(virtual_arch), power_of_two=True)
+    out = colwise_per_group(case.x(), case.offs(), power_of_two=True)
+    virtual = active_virtual_device()
+    assert virtual is not None
+    assert [launch.kernel for launch in virtual.launches] == ["column_amax_kernel", "column_cast_kernel"]
+    assert out.inverse is not None
+    assert_same_bytes("values", out.values, wanted[0])
+    assert_same_bytes("scale", out.scale, wanted[1])
+    assert_same_bytes("inverse", out.inverse, wanted[2])
 
 
 @pytest.mark.parametrize("tokens", [1024, 1025, 2600])
@@ -126,4 +155,6 @@ def test_any_groups(virtual_arch: str, tokens: int, blocks: int, seed: int, data
     """Sizes that share one compilation; ends at and within chunks, equal ones, and beyond the rows."""
     ends = sorted(data.draw(st.lists(st.integers(0, tokens + 9), min_size=4, max_size=7)))
     x = any_bits(tokens, 8 * blocks, seed=seed)
-    run_between_canaries(virtual_arch, x, torch.tensor(ends, dtype=torch.int32))
+    offs = torch.tensor(ends, dtype=torch.int32)
+    run_between_canaries(virtual_arch, x, offs)
+    run_between_canaries(virtual_arch, x, offs, parts=data.draw(st.integers(2, 5)))

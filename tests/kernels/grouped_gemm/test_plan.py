@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from wavecast.kernels.grouped_gemm.plan import BLOCK_K_BYTES, COMPUTE_UNITS, XCDS, candidates, plan_gemm, unit_of
+from wavecast.kernels.device import compute_units
+from wavecast.kernels.grouped_gemm.plan import BLOCK_K_BYTES, XCDS, candidates, plan_gemm, unit_of
 
 ARCHES = ["gfx942", "gfx950", "sm_90", "sm_120", None]
 DEEPSEEK = (32768, 4096, 7168, 32)
@@ -46,7 +47,7 @@ def test_short_sums_take_two_programs_a_unit() -> None:
 def test_deepseek(arch: str, tile: tuple[int, int]) -> None:
     plan = plan_gemm(*DEEPSEEK, jagged=True, element_bytes=1, arch=arch)
     assert (plan.block_m, plan.block_n) == tile
-    assert plan.programs == COMPUTE_UNITS[arch]
+    assert plan.programs == compute_units(arch)
 
 
 def test_compiler_options_are_those_of_the_architecture() -> None:

@@ -31,6 +31,13 @@ _log = logging.getLogger(__name__)
 _last_path: ContextVar[Path | None] = ContextVar("wavecast_last_path", default=None)
 _plain_torch: ContextVar[bool] = ContextVar("wavecast_plain_torch", default=False)
 
+COMPUTE_UNITS = {"gfx942": 304, "gfx950": 256, "sm_90": 132}
+"""Compute units (SMs) that plans spread programs over: MI300X and MI325X, MI355X, H100 and H200. A device with another
+number is as right and less balanced."""
+
+OTHER_COMPUTE_UNITS = 128
+"""For architectures not listed."""
+
 
 class Path(StrEnum):
     """How an operator was carried out."""
@@ -102,6 +109,11 @@ def active_arch() -> str | None:
     """
     active = _active_driver()
     return None if active is None else arch_of(active[1])
+
+
+def compute_units(arch: str | None) -> int:
+    """`COMPUTE_UNITS` of ``arch``; None, for the interpreter, counts as gfx942."""
+    return COMPUTE_UNITS.get(arch or "gfx942", OTHER_COMPUTE_UNITS)
 
 
 @cache

@@ -9,7 +9,9 @@ import torch
 
 from wavecast.kernels.checks import check_fits_int32, check_grid_rows, check_offsets, check_row_major, check_tensor
 from wavecast.kernels.colwise_per_group.kernel import colwise_per_group_kernel
+from wavecast.kernels.colwise_per_group.kernel_split import column_amax_kernel, column_cast_kernel
 from wavecast.kernels.colwise_per_group.plan import Plan, plan
+from wavecast.kernels.colwise_per_group.plan_split import SplitPlan, plan_split
 from wavecast.kernels.colwise_per_group.reference import column_major_empty, colwise_per_group_reference
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantizer
@@ -59,13 +61,23 @@ def colwise_result(x: torch.Tensor, offs: torch.Tensor, *, fmt: Fp8Format, power
 
 
 def launch_planned(x: torch.Tensor, offs: torch.Tensor, out: ColwiseQuantized, conversion: Conversion) -> None:
-    """Launch the kernel with the tile that is planned for ``x``; ``out`` as `allocate_colwise` makes it."""
+    """Launch what is planned for ``x``; ``out`` as `allocate_colwise` makes it."""
     values, scale, inverse = out
     assert inverse is not None
-    chosen = plan(x.shape[0], offs.numel(), element_bytes=x.element_size(), arch=conversion.arch)
+    tokens, columns = x.shape
+    groups = offs.numel()
     fmt, power_of_two = conversion.fmt, conversion.power_of_two
+    of_input = {"element_bytes": x.element_size(), "arch": conversion.arch}
+    parts = plan_split(tokens, columns, groups, **of_input) if columns else None
+    if parts is not None:
+        launch_parts(x, offs, values, scale, inverse, fmt=fmt, power_of_two=power_of_two, plan=parts)
+        return
+    chosen = plan(tokens, groups, **of_input)
     launch_colwise(x, offs, values, scale, inverse, fmt=fmt, power_of_two=power_of_two, plan=chosen)
 
+
+ONLY_CAST = ("FP8_MAX", "EPS", "POWER_OF_TWO", "ON_GFX")
+"""Constexprs that the amax of parts does not need."""
 
 COLWISE = Quantizer(check=check_colwise_arguments, allocate=allocate_colwise, reference=colwise_result)
 
@@ -80,7 +92,9 @@ def colwise_per_group(
     """Quantize ``x`` to FP8 with one scale per group of rows and column, stored column-major.
 
     One launch, no synchronisation with the host, deterministic, right for any group sizes. A group that fits the tile
-    (`Plan.rows`) is read from memory once; of a longer one all but the last tile is read twice.
+    (`Plan.rows`) is read from memory once; of a longer one all but the last tile is read twice. Long groups that are
+    too few to fill the device, as the one of a linear layer, are cut into parts and read twice by two launches
+    (`plan_split`); the bytes are the same.
 
     Args:
         x: ``(tokens, columns)``, bf16, fp16 or fp32; rows contiguous, any row stride.
@@ -128,6 +142,31 @@ def launch_colwise(
     check_fits_int32("elements between the first and last column of a tile", (plan.columns + 1) * x.shape[0])
     grid, arguments, constants = colwise_launch(x, offs.numel(), fmt=fmt, power_of_two=power_of_two, plan=plan)
     colwise_per_group_kernel[grid](x, offs, values, scale, inverse, *arguments, **constants)
+
+
+def launch_parts(
+    x: torch.Tensor,
+    offs: torch.Tensor,
+    values: torch.Tensor,
+    scale: torch.Tensor,
+    inverse: torch.Tensor,
+    *,
+    fmt: Fp8Format,
+    power_of_two: bool,
+    plan: SplitPlan,
+) -> None:
+    """Launch the amax of parts, then their cast; arguments and errors as those of `launch_colwise`."""
+    tile = plan.tile
+    check_fits_int32("elements between the first and last row of a tile", tile.rows * x.stride(0))
+    check_fits_int32("elements between the first and last column of a tile", (tile.columns + 1) * x.shape[0])
+    groups = offs.numel()
+    (blocks, _), sizes, constants = colwise_launch(x, groups, fmt=fmt, power_of_two=power_of_two, plan=tile)
+    del constants["PIECES"]
+    of_amax = {key: value for key, value in constants.items() if key not in ONLY_CAST}
+    partial = torch.empty((groups, plan.parts, x.shape[1]), dtype=torch.float32, device=x.device)
+    grid = (blocks, plan.parts, groups)
+    column_amax_kernel[grid](x, offs, partial, *sizes, **of_amax)
+    column_cast_kernel[grid](x, offs, partial, values, scale, inverse, *sizes, **constants)
 
 
 def colwise_launch(

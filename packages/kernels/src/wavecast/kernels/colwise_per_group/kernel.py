@@ -37,7 +37,7 @@ from wavecast.kernels._device_helpers import (
 
 
 @triton.jit
-def _load(
+def load_piece(
     x_ptr, row, start, end, row_stride, columns_left,
     CHUNK: tl.constexpr, WAVES: tl.constexpr, ROW_LANES: tl.constexpr, COL_LANES: tl.constexpr, LANE_COLS: tl.constexpr,
 ):  # fmt: skip
@@ -57,7 +57,7 @@ def _load(
 
 
 @triton.jit
-def _largest_key(x, CHUNK: tl.constexpr):
+def largest_key(x, CHUNK: tl.constexpr):
     """Largest `magnitude_key` of each lane's rows. Kept as narrow as x, so that pairs share registers and maxima."""
     key = magnitude_key(x)
     return tl.reduce(tl.reshape(key, (CHUNK, x.shape[0] // CHUNK, x.shape[1])), 0, larger)
@@ -75,7 +75,7 @@ def _pairs(x):
 
 
 @triton.jit
-def _store(
+def store_piece(
     out_ptr, x, scale, row, start, end, column_stride, columns_left, FP8_MAX: tl.constexpr, ON_GFX: tl.constexpr,
     CHUNK: tl.constexpr, WAVES: tl.constexpr, ROW_LANES: tl.constexpr, COL_LANES: tl.constexpr, LANE_COLS: tl.constexpr,
 ):  # fmt: skip
@@ -105,7 +105,7 @@ def _store(
 
 
 @triton.jit
-def _store_cut_chunk(
+def store_cut_chunk(
     x_ptr, out_ptr, scale, row, start, end, row_stride, column_stride, columns_left,
     FP8_MAX: tl.constexpr, CHUNK: tl.constexpr, COLS: tl.constexpr,
 ):  # fmt: skip
@@ -119,7 +119,7 @@ def _store_cut_chunk(
 
 
 @triton.jit
-def _zero_rows(out_ptr, start, end, column_stride, columns_left, CHUNK: tl.constexpr, ROWS: tl.constexpr,
+def zero_rows(out_ptr, start, end, column_stride, columns_left, CHUNK: tl.constexpr, ROWS: tl.constexpr,
                COLS: tl.constexpr):  # fmt: skip
     """Zero rows [start, end) of COLS columns: whole chunks as vectors, then the chunk that ``start`` cuts."""
     columns = tl.arange(0, COLS)[:, None]
@@ -167,7 +167,7 @@ def colwise_per_group_kernel(
     out_ptr += (block * COLS).to(tl.int64) * tokens
     if group == groups - 1:
         rest = end // CHUNK * CHUNK
-        _zero_rows(out_ptr + rest, end - rest, tokens - rest, tokens, columns_left, CHUNK, PIECE_ROWS, COLS)
+        zero_rows(out_ptr + rest, end - rest, tokens - rest, tokens, columns_left, CHUNK, PIECE_ROWS, COLS)
     # Row 0 below is the aligned row `base`; 64-bit only here, offsets inside the tile are 32-bit.
     base = start // CHUNK * CHUNK
     out_ptr += base
@@ -181,37 +181,37 @@ def colwise_per_group_kernel(
     before = tl.cdiv(tl.maximum(end - ROWS, 0), PIECE_ROWS)
     for piece in range(before):
         row = piece * PIECE_ROWS
-        x = _load(x_ptr + row.to(tl.int64) * row_stride, 0, start - row, end - row, row_stride, columns_left,
+        x = load_piece(x_ptr + row.to(tl.int64) * row_stride, 0, start - row, end - row, row_stride, columns_left,
                   CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
-        best = tl.maximum(best, _largest_key(x, CHUNK))
+        best = tl.maximum(best, largest_key(x, CHUNK))
     # The last tile stays in registers from here to its store.
     row = before * PIECE_ROWS
     held = ()
     for piece in tl.static_range(PIECES):
-        x = _load(x_ptr + row.to(tl.int64) * row_stride, piece * PIECE_ROWS, start - row, end - row, row_stride,
+        x = load_piece(x_ptr + row.to(tl.int64) * row_stride, piece * PIECE_ROWS, start - row, end - row, row_stride,
                   columns_left, CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
         held = held + (x,)  # noqa: RUF005 - Triton adds tuples, it does not unpack into them
-        best = tl.maximum(best, _largest_key(x, CHUNK))
+        best = tl.maximum(best, largest_key(x, CHUNK))
     best = tl.reduce(best, 0, larger).to(tl.int32)
     scale = scale_from_amax(magnitude_of_key(best, dtype), FP8_MAX, EPS, POWER_OF_TWO)
     for piece in tl.static_range(PIECES):
-        _store(out_ptr + row, held[piece], scale, piece * PIECE_ROWS, start - row, end - row, tokens, columns_left,
+        store_piece(out_ptr + row, held[piece], scale, piece * PIECE_ROWS, start - row, end - row, tokens, columns_left,
                FP8_MAX, ON_GFX, CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
     # The offsets of the first loop, made anew: kept from there, they would take registers beside the held tile.
     row_stride = issued_here_scalar(row_stride_units, ON_GFX) * COLUMNS_UNIT
     # Backwards: what was read last is what the caches still hold.
     for step in range(before):
         row = (before - 1 - step) * PIECE_ROWS
-        x = _load(x_ptr + row.to(tl.int64) * row_stride, 0, start - row, end - row, row_stride, columns_left,
+        x = load_piece(x_ptr + row.to(tl.int64) * row_stride, 0, start - row, end - row, row_stride, columns_left,
                   CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
-        _store(out_ptr + row, x, scale, 0, start - row, end - row, tokens, columns_left, FP8_MAX, ON_GFX, CHUNK,
+        store_piece(out_ptr + row, x, scale, 0, start - row, end - row, tokens, columns_left, FP8_MAX, ON_GFX, CHUNK,
                WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
     cut = end // CHUNK * CHUNK
     if start > 0:
-        _store_cut_chunk(x_ptr, out_ptr, scale, 0, start, end, row_stride, tokens, columns_left, FP8_MAX, CHUNK,
+        store_cut_chunk(x_ptr, out_ptr, scale, 0, start, end, row_stride, tokens, columns_left, FP8_MAX, CHUNK,
                          COLS)  # fmt: skip
     if (cut < end) & (cut >= start):
-        _store_cut_chunk(x_ptr + cut.to(tl.int64) * row_stride, out_ptr + cut, scale, 0, 0, end - cut, row_stride,
+        store_cut_chunk(x_ptr + cut.to(tl.int64) * row_stride, out_ptr + cut, scale, 0, 0, end - cut, row_stride,
                          tokens, columns_left, FP8_MAX, CHUNK, COLS)  # fmt: skip
     column = tl.arange(0, COLS)
     out = group.to(tl.int64) * columns + block * COLS + column

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from wavecast.kernels.colwise_per_group import plan as colwise
+from wavecast.kernels.colwise_per_group.plan_split import plan_split
 from wavecast.kernels.rowwise.plan import NARROWEST_ROW, VECTOR_BYTES, next_power_of_two, wave_lanes
 
 MIB = 1 << 20
@@ -104,6 +105,9 @@ def plan_dual_layout(tokens: int, columns: int, groups: int, *, element_bytes: i
     tile = colwise.plan(tokens, groups, element_bytes=element_bytes, arch=arch)
     on_nvidia = arch is not None and arch.startswith("sm_")
     held, cache = held_bytes(arch)
+    if columns and plan_split(tokens, columns, groups, element_bytes=element_bytes, arch=arch) is not None:
+        reason = "a launch for each layout: groups are long and few, and their columns take parts to fill the device"
+        return DualLayoutPlan(tile, None, 0, None, held, reason)
     if on_nvidia and columns < NVIDIA_COLUMNS:
         reason = f"a launch for each layout: one for both takes {NVIDIA_COLUMNS} columns or more to be faster"
         return DualLayoutPlan(tile, None, 0, None, held, reason)

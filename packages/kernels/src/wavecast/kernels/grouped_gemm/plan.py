@@ -12,18 +12,13 @@ from functools import lru_cache
 from math import log2
 from typing import Any
 
+from wavecast.kernels.device import compute_units
+
 WIDEST_UNIT = 16
 """Largest unit that sizes and strides are counted in: 16 bytes of FP8, the widest load of a lane."""
 
 BLOCK_K_BYTES = 128
 """Summed bytes a step: a whole cache line of every row and column."""
-
-COMPUTE_UNITS = {"gfx942": 304, "gfx950": 256, "sm_90": 132}
-"""Compute units (SMs) that persistent programs are dealt to: MI300X and MI325X, MI355X, H100 and H200. A device with
-another number is as right and less balanced."""
-
-OTHER_COMPUTE_UNITS = 128
-"""For architectures not listed."""
 
 SIMDS = 4
 """SIMDs of a compute unit on AMD: the compiler is told how many waves each is to hold, so that it takes no more
@@ -146,7 +141,7 @@ def plan_gemm(
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None for the interpreter.
     """
     on_gfx = arch is None or not arch.startswith("sm_")
-    units = COMPUTE_UNITS.get(arch or "gfx942", OTHER_COMPUTE_UNITS)
+    units = compute_units(arch)
 
     def estimate(tile: Tile) -> tuple[float, float]:
         """Output tiles, and the time of the rounds of all programs that they take."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wavecast.kernels.checks import INT32_MAX
-from wavecast.kernels.grouped_gemm.plan import COMPUTE_UNITS
+from wavecast.kernels.device import compute_units
 
 ARCH = "sm_90"
 """The architecture with this accelerator and warp-group products that the kernel is written for."""
@@ -124,6 +124,6 @@ def plan_tma_grouped(*, element_bytes: int, out_bytes: int) -> TmaPlan:
         band=WAVE_ROWS,
         k_alignment=K_ALIGNMENT_BYTES // element_bytes,
         out_stages=2 if out_bytes == 2 else 1,
-        programs=COMPUTE_UNITS[ARCH],
+        programs=compute_units(ARCH),
         reason=f"tiles of {BLOCK_M} x {BLOCK_N}, {STAGES} blocks of {BLOCK_K_BYTES} bytes in flight",
     )
