@@ -33,7 +33,7 @@ def run_between_canaries(arch: str, x: torch.Tensor, offs: torch.Tensor, *, part
         if parts is None:
             launch_colwise(x, offs, values, scale, inverse, fmt=fmt, power_of_two=False, plan=tile)
         else:
-            split = SplitPlan(replace(tile, waves=1, pieces=1), parts, "asked for")
+            split = SplitPlan(replace(tile, waves=1, pieces=1), 1, parts, "asked for")
             launch_parts(x, offs, values, scale, inverse, fmt=fmt, power_of_two=False, plan=split)
     assert_same_bytes("values", values, wanted[0])
     assert_same_bytes("scale", scale, wanted[1])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from quantizers import assert_same_results
 
 from wavecast.kernels.colwise_per_group import colwise_per_group
+from wavecast.kernels.colwise_per_group.plan_split import SplitPlan
 from wavecast.kernels.device import Path, last_path, native_format
 from wavecast.kernels.dual_layout import VARIANTS, api, quantize_dual_layout
 from wavecast.kernels.dual_layout import plan as planning
@@ -28,6 +29,24 @@ CROSSING = Case("groups and tiles that cross", 700, 136, (5, 5, 130, 384, 384, 5
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_equal_to_the_reference_between_canaries(virtual_arch: str, case: Case) -> None:
+    check(launch_both, case, fmt=native_format(virtual_arch), power_of_two=False, arch=virtual_arch)
+
+
+@pytest.mark.parametrize("programs", [1, 7])
+@pytest.mark.parametrize("case", [*CASES, CROSSING], ids=lambda case: case.name)
+def test_rows_first_equal_the_reference_between_canaries(
+    virtual_arch: str, monkeypatch: pytest.MonkeyPatch, case: Case, programs: int
+) -> None:
+    """What few long groups take, on any: fewer and more programs than a group has blocks of rows."""
+
+    def plan(tokens: int, columns: int, groups: int, *, element_bytes: int, arch: str) -> planning.DualLayoutPlan:
+        chosen = planning.plan_dual_layout(tokens, columns, groups, element_bytes=element_bytes, arch=arch)
+        rows = planning.plan_row_blocks(columns, waves=1, element_bytes=element_bytes, arch=arch)
+        assert rows is not None
+        parts = SplitPlan(replace(chosen.columns, waves=1, pieces=1), 1, 3, "asked for")
+        return replace(chosen, rows=None, split=planning.SplitRows(rows, 1, programs, parts))
+
+    monkeypatch.setattr(api, "plan_dual_layout", plan)
     check(launch_both, case, fmt=native_format(virtual_arch), power_of_two=False, arch=virtual_arch)
 
 

@@ -76,14 +76,18 @@ def test_the_plan_says_what_is_read_once(arch: str | None) -> None:
     assert "14.0 MiB, is read from HBM once" in chosen.reason
     assert ("L2 holds" if arch == "sm_90" else "the Infinity Cache holds") in chosen.reason
     assert chosen.held_bytes == (HELD_BY_L2 if arch == "sm_90" else HELD_BY_INFINITY_CACHE)
-    assert "is read from HBM twice" in plan(32768, 16384, 3, arch=arch).reason
+    long = plan(32768, 7168, 2, arch=arch)
+    assert long.split is not None
+    assert "is read twice" in long.reason
 
 
 @ARCHS
-def test_long_groups_that_are_too_few_take_a_launch_for_each_layout(arch: str | None) -> None:
-    chosen = plan(32768, 7168, 1, arch=arch)
+def test_few_long_groups_have_rows_first_and_columns_in_parts(arch: str | None) -> None:
+    chosen = plan(32768, 2048, 1, arch=arch)
     assert chosen.rows is None
-    assert "long and few" in chosen.reason
+    assert chosen.split is not None
+    assert chosen.split.rows.pieces * chosen.split.rows.block_k >= 2048
+    assert "is read twice" in chosen.reason
 
 
 def test_rows_that_fit_no_program_are_named() -> None:

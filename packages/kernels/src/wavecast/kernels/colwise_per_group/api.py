@@ -156,17 +156,27 @@ def launch_parts(
     plan: SplitPlan,
 ) -> None:
     """Launch the amax of parts, then their cast; arguments and errors as those of `launch_colwise`."""
+    grid, sizes, constants = parts_launch(x, offs.numel(), fmt=fmt, power_of_two=power_of_two, plan=plan)
+    of_amax = {key: value for key, value in constants.items() if key not in ONLY_CAST}
+    partial = torch.empty((offs.numel(), plan.parts, x.shape[1]), dtype=torch.float32, device=x.device)
+    column_amax_kernel[grid](x, offs, partial, *sizes, **of_amax)
+    column_cast_kernel[grid](x, offs, partial, values, scale, inverse, plan.parts, *sizes, **constants)
+
+
+def parts_launch(
+    x: torch.Tensor, groups: int, *, fmt: Fp8Format, power_of_two: bool, plan: SplitPlan
+) -> tuple[tuple[int, int, int], tuple[int, ...], dict[str, Any]]:
+    """Grid, sizes and constexprs of ``column_cast_kernel``.
+
+    Raises:
+        ValueError: a tile spans more than 32-bit offsets can.
+    """
     tile = plan.tile
     check_fits_int32("elements between the first and last row of a tile", tile.rows * x.stride(0))
     check_fits_int32("elements between the first and last column of a tile", (tile.columns + 1) * x.shape[0])
-    groups = offs.numel()
     (blocks, _), sizes, constants = colwise_launch(x, groups, fmt=fmt, power_of_two=power_of_two, plan=tile)
     del constants["PIECES"]
-    of_amax = {key: value for key, value in constants.items() if key not in ONLY_CAST}
-    partial = torch.empty((groups, plan.parts, x.shape[1]), dtype=torch.float32, device=x.device)
-    grid = (blocks, plan.parts, groups)
-    column_amax_kernel[grid](x, offs, partial, *sizes, **of_amax)
-    column_cast_kernel[grid](x, offs, partial, values, scale, inverse, *sizes, **constants)
+    return (blocks, plan.parts, groups), sizes, constants
 
 
 def colwise_launch(

@@ -74,17 +74,18 @@ def column_amax_kernel(
     tl.store(partial_ptr + out, amax, mask=column < columns_left)
 
 
-@triton.jit(do_not_specialize=["tokens_units", "columns_units", "row_stride_units", "groups"])
+@triton.jit(do_not_specialize=["partials", "tokens_units", "columns_units", "row_stride_units", "groups"])
 def column_cast_kernel(
-    x_ptr, offs_ptr, partial_ptr, out_ptr, scale_ptr, inverse_ptr, tokens_units, columns_units, row_stride_units,
-    groups,
+    x_ptr, offs_ptr, partial_ptr, out_ptr, scale_ptr, inverse_ptr, partials, tokens_units, columns_units,
+    row_stride_units, groups,
     TOKENS_UNIT: tl.constexpr, COLUMNS_UNIT: tl.constexpr, FP8_MAX: tl.constexpr, EPS: tl.constexpr,
     POWER_OF_TWO: tl.constexpr, ON_GFX: tl.constexpr, CHUNK: tl.constexpr, WAVES: tl.constexpr,
     ROW_LANES: tl.constexpr, COL_LANES: tl.constexpr, LANE_COLS: tl.constexpr,
 ):  # fmt: skip
     """Program (column block, part, group), last parts first: what the other launch read last is what caches still hold.
 
-    Each part of the last group also zeroes its share of the rows that no group owns.
+    The scale is that of the largest of ``partial`` ``(groups, partials, columns)``. Each part of the last group also
+    zeroes its share of the rows that no group owns.
     """
     COLS: tl.constexpr = COL_LANES * LANE_COLS
     PIECE_ROWS: tl.constexpr = CHUNK * WAVES * ROW_LANES
@@ -98,10 +99,10 @@ def column_cast_kernel(
     columns_left = columns - block * COLS
     column = tl.arange(0, COLS)
     within = column < columns_left
-    partial_ptr += (group * parts).to(tl.int64) * columns + block * COLS
+    partial_ptr += (group * partials).to(tl.int64) * columns + block * COLS
     amax = tl.zeros((COLS,), tl.float32)
-    for other in range(parts):
-        amax = tl.maximum(amax, tl.load(partial_ptr + other.to(tl.int64) * columns + column, mask=within, other=0.0))
+    for index in range(partials):
+        amax = tl.maximum(amax, tl.load(partial_ptr + index.to(tl.int64) * columns + column, mask=within, other=0.0))
     scale = scale_from_amax(amax, FP8_MAX, EPS, POWER_OF_TWO)
     start, end, group_end = part_of_group(offs_ptr, group, part, parts, tokens, CHUNK, PIECE_ROWS)
     out_ptr += (block * COLS).to(tl.int64) * tokens

@@ -13,9 +13,18 @@ from wavecast.kernels.colwise_per_group.api import (
     check_colwise_arguments,
     colwise_launch,
     launch_planned,
+    parts_launch,
 )
+from wavecast.kernels.colwise_per_group.kernel_split import column_cast_kernel
 from wavecast.kernels.dual_layout.kernel import dual_layout_kernel
-from wavecast.kernels.dual_layout.plan import plan_dual_layout
+from wavecast.kernels.dual_layout.kernel_split import largest_partial_kernel, rows_and_column_amax_kernel
+from wavecast.kernels.dual_layout.plan import (
+    REDUCED_AT_ONCE,
+    REDUCED_COLUMNS,
+    REDUCED_WARPS,
+    SplitRows,
+    plan_dual_layout,
+)
 from wavecast.kernels.dual_layout.reference import quantize_dual_layout_reference
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
@@ -64,6 +73,9 @@ def launch_both(x: torch.Tensor, offs: torch.Tensor, out: DualLayout, conversion
     tokens, columns = x.shape
     groups = offs.numel()
     plan = plan_dual_layout(tokens, columns, groups, element_bytes=x.element_size(), arch=conversion.arch)
+    if plan.split is not None:
+        launch_split(x, offs, out, conversion, plan.split)
+        return
     if plan.rows is None:
         launch_fused(x, out.rowwise, conversion)
         launch_planned(x, offs, out.colwise, conversion)
@@ -81,6 +93,26 @@ def launch_both(x: torch.Tensor, offs: torch.Tensor, out: DualLayout, conversion
     )  # fmt: skip
 
 
+def launch_split(x: torch.Tensor, offs: torch.Tensor, out: DualLayout, conversion: Conversion, plan: SplitRows) -> None:
+    """Launch rows with the amax of their columns, its maximum over programs, and the cast of the columns."""
+    tokens, columns = x.shape
+    groups = offs.numel()
+    fmt, power_of_two = conversion.fmt, conversion.power_of_two
+    grid, sizes, constants = parts_launch(x, groups, fmt=fmt, power_of_two=power_of_two, plan=plan.columns)
+    partial = torch.empty((groups, plan.programs, columns), dtype=torch.float32, device=x.device)
+    amax = torch.empty((groups, columns), dtype=torch.float32, device=x.device)
+    rows = plan.rows
+    rows_and_column_amax_kernel[(plan.programs, groups)](
+        x, offs, partial, *out.rowwise, tokens, *sizes[1:], COLUMNS_UNIT=constants["COLUMNS_UNIT"],
+        BLOCK_M=rows.block_m, BLOCK_K=rows.block_k, PIECES=rows.pieces, VECTOR=rows.vector,
+        num_warps=plan.num_warps, **conversion.scale_constants,
+    )  # fmt: skip
+    largest_partial_kernel[(-(-columns // REDUCED_COLUMNS), groups)](
+        partial, amax, plan.programs, columns, BLOCK_P=REDUCED_AT_ONCE, BLOCK_N=REDUCED_COLUMNS, num_warps=REDUCED_WARPS
+    )
+    column_cast_kernel[grid](x, offs, amax, *out.colwise, 1, *sizes, **constants)
+
+
 DUAL_LAYOUT = Quantizer(check=check_dual_layout, allocate=allocate_dual_layout, reference=dual_layout_result)
 
 
@@ -94,8 +126,10 @@ def quantize_dual_layout(
     """Quantize a matrix row by row and, per group of rows, column by column: what both directions of a layer need.
 
     One launch, in which each value is read twice, the second time from a cache if that holds its group; where
-    `plan_dual_layout` says so, a launch for each layout. No synchronisation with the host, deterministic, right for any
-    group sizes. Bytes equal those of `quantize_rowwise` and `colwise_per_group`.
+    `plan_dual_layout` says so, a launch for each layout. Groups that no cache holds, and those that are too few to fill
+    the device, take three: the first quantizes rows and finds the amax of the columns, so that memory is read twice and
+    not three times. No synchronisation with the host, deterministic, right for any group sizes. Bytes equal those of
+    `quantize_rowwise` and `colwise_per_group`.
 
     Args:
         x: (M, K) bf16, fp16 or fp32; rows contiguous, any row stride.

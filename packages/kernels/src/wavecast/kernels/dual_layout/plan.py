@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from wavecast.kernels.colwise_per_group import plan as colwise
-from wavecast.kernels.colwise_per_group.plan_split import plan_split
+from wavecast.kernels.colwise_per_group.plan_split import SplitPlan, plan_parts, plan_split
+from wavecast.kernels.device import compute_units
 from wavecast.kernels.rowwise.plan import NARROWEST_ROW, VECTOR_BYTES, next_power_of_two, wave_lanes
 
 MIB = 1 << 20
@@ -43,6 +44,15 @@ for 32 of random sizes and 7,168 columns either takes 480 us."""
 MOST_VALUES = 64
 """Values of rows that a lane holds at most, as in the row-wise quantizer."""
 
+SPLIT_ROW_WAVES = (4, 8, 16)
+"""Waves of a program that also keeps the amax of its columns."""
+
+SPLIT_ROW_PROGRAMS = 4
+"""Such programs for each compute unit."""
+
+REDUCED_AT_ONCE, REDUCED_COLUMNS, REDUCED_WARPS = 256, 64, 8
+"""Partial amax and columns of a step of the launch between, and its waves."""
+
 
 @dataclass(frozen=True, slots=True)
 class RowBlocks:
@@ -71,6 +81,39 @@ def plan_row_blocks(columns: int, *, waves: int, element_bytes: int, arch: str |
 
 
 @dataclass(frozen=True, slots=True)
+class SplitRows:
+    """The launches for few long groups.
+
+    Attributes:
+        rows: blocks of the row programs.
+        num_warps: waves of a row program.
+        programs: row programs of each group.
+        columns: the cast of the columns.
+    """
+
+    rows: RowBlocks
+    num_warps: int
+    programs: int
+    columns: SplitPlan
+
+
+def _plan_split_rows(
+    tokens: int, columns: int, groups: int, parts: SplitPlan, *, element_bytes: int, arch: str | None
+) -> SplitRows | None:
+    """Row programs of as few waves as hold a row, which is spread over all lanes; None if a row fits none."""
+    vector = VECTOR_BYTES // element_bytes
+    for waves in SPLIT_ROW_WAVES:
+        width = waves * wave_lanes(arch) * vector
+        block_k = min(max(next_power_of_two(columns), NARROWEST_ROW), width)
+        rows = RowBlocks(width // block_k, block_k, -(-columns // block_k), vector)
+        if rows.pieces * vector <= MOST_VALUES:
+            blocks = max(-(-tokens // (groups * rows.block_m)), 1)
+            programs = min(-(-SPLIT_ROW_PROGRAMS * compute_units(arch) // groups), blocks)
+            return SplitRows(rows, waves, programs, parts)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
 class DualLayoutPlan:
     """How both layouts are launched.
 
@@ -81,6 +124,7 @@ class DualLayoutPlan:
         max_registers: registers of a lane that the compiler may use at most; None leaves it to the compiler.
         held_bytes: input of a group up to which a cache holds it between its two reads, so that HBM reads it once.
         reason: one sentence on why.
+        split: for few long groups, what takes the place of ``rows``.
     """
 
     columns: colwise.Plan
@@ -89,6 +133,7 @@ class DualLayoutPlan:
     max_registers: int | None
     held_bytes: int
     reason: str
+    split: SplitRows | None = None
 
 
 @lru_cache
@@ -105,9 +150,17 @@ def plan_dual_layout(tokens: int, columns: int, groups: int, *, element_bytes: i
     tile = colwise.plan(tokens, groups, element_bytes=element_bytes, arch=arch)
     on_nvidia = arch is not None and arch.startswith("sm_")
     held, cache = held_bytes(arch)
-    if columns and plan_split(tokens, columns, groups, element_bytes=element_bytes, arch=arch) is not None:
-        reason = "a launch for each layout: groups are long and few, and their columns take parts to fill the device"
-        return DualLayoutPlan(tile, None, 0, None, held, reason)
+    mean = -(-tokens // groups)
+    size = mean * columns * element_bytes
+    parts = (plan_parts if size > held else plan_split)(tokens, columns, groups, element_bytes=element_bytes, arch=arch)
+    if parts is not None:
+        split = _plan_split_rows(tokens, columns, groups, parts, element_bytes=element_bytes, arch=arch)
+        if split is not None:
+            reason = (
+                f"rows with the amax of their columns, then columns in parts: the mean group, {size / MIB:.1f} MiB, is "
+                f"read twice, as {cache} holds {held / MIB:.0f} MiB, or too few programs would read it"
+            )
+            return DualLayoutPlan(parts.tile, None, 0, None, held, reason, split)
     if on_nvidia and columns < NVIDIA_COLUMNS:
         reason = f"a launch for each layout: one for both takes {NVIDIA_COLUMNS} columns or more to be faster"
         return DualLayoutPlan(tile, None, 0, None, held, reason)
@@ -123,8 +176,6 @@ def plan_dual_layout(tokens: int, columns: int, groups: int, *, element_bytes: i
     if rows is None:
         reason = f"rows of {columns} values do not fit a program of {tile.waves} waves: a launch for each layout"
         return DualLayoutPlan(tile, None, 0, None, held, reason)
-    mean = -(-tokens // groups)
-    size = mean * columns * element_bytes
     reason = (
         f"one launch; the mean group, {size / MIB:.1f} MiB, is read from HBM {'once' if size <= held else 'twice'}, as "
         f"{cache} holds groups up to {held / MIB:.0f} MiB until they are read again"
