@@ -70,7 +70,7 @@ def rows_and_column_amax_kernel(
             cols = (piece * BLOCK_K + inner)[None, :, :]
             y = quantize(held[piece], scale[:, None, None], FP8_MAX, values_ptr.dtype.element_ty)
             tl.store(values_rows_ptr + cols, y, mask=row_mask[:, None, None] & (cols < columns))
-            column_key = tl.where(counted, magnitude_key(held[piece]), zero_key(dtype))
+            column_key = tl.where(counted, magnitude_key(held[piece]), tl.full((1, 1, 1), zero_key(dtype), key_type))
             grown = grown + (tl.maximum(best[piece], tl.reduce(column_key, 0, larger)),)  # noqa: RUF005 - no unpacking
         best = grown
         tl.store(scale_ptr + rows, scale, mask=row_mask)
