@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from wavecast.kernels.async_tp.program import Engine
-from wavecast.kernels.grouped_gemm.plan import COMPUTE_UNITS, OTHER_COMPUTE_UNITS, XCDS
+from wavecast.kernels.device import compute_units
+from wavecast.kernels.grouped_gemm.plan import XCDS
 
 ENGINES: tuple[Engine, ...] = ("copy-engine", "blit", "fetcher")
 
@@ -60,7 +61,7 @@ def plan_transport(*, arch: str | None, chunk_bytes: int, engine: Engine | None 
     """
     if engine is not None and engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; wanted is one of {', '.join(ENGINES)}, or None for the plan's choice")
-    units = COMPUTE_UNITS.get(arch or "gfx942", OTHER_COMPUTE_UNITS)
+    units = compute_units(arch)
     if arch is not None and arch.startswith("sm_"):
         return _on_cuda(units, engine)
     asked = engine is not None
