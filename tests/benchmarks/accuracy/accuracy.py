@@ -21,7 +21,6 @@ import mi300a
 import mi300x
 import platformdirs
 from calibrate import FITTED, Response, leave_one_out, uncalibrated
-from figures import write_scatter
 from micro import Check, checks
 from observe import Store, observe
 from price import Priced, Pricer, Variant
@@ -41,6 +40,7 @@ from report import (
     worst_table,
 )
 
+from wavecast.cli.plots.scatter import write_scatter
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.errors import SimulatorError
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 from price import Variant
-from scores import Point
 
+from wavecast.cli.scores import Point
 from wavecast.simulator.devices import Device
 
 UNCALIBRATED = Path(__file__).with_name("uncalibrated.toml")

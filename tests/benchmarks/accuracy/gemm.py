@@ -16,8 +16,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from report import Table, markdown
-from scores import Point, Score, score, score_by
 
+from wavecast.cli.scores import Point, Score, score, score_by
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.errors import SimulatorError
 from wavecast.simulator.timing.gemm import GemmProblem, Mechanisms, Scaling, predict_gemm

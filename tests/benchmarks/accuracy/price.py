@@ -12,9 +12,9 @@ from pathlib import Path
 
 from observe import Store
 from programs import HostCopy, Launch, Program
-from scores import Point
 
 import wavecast.simulator
+from wavecast.cli.scores import Point
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.timing import Bound, Position, predict_time
 from wavecast.simulator.traffic import Traffic

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from scores import Point
+from wavecast.cli.scores import Point
 
 DATASET = "published"
 # Widest interval, upper over lower end, that still counts as an answer where a constant cannot be known.

@@ -13,7 +13,8 @@ from calibrate import Fold
 from micro import Check
 from price import Priced
 from published import NEAR, WIDEST, Published, is_reached
-from scores import Point, Score, score, score_by
+
+from wavecast.cli.scores import Point, Score, score, score_by
 
 SCHEMA = "wavecast.accuracy/1"
 _BEGIN, _END = "<!-- table {name} -->", "<!-- end -->"

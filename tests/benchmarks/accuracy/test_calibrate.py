@@ -9,8 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from calibrate import FITTED, Response, leave_one_out, refit, refitted, uncalibrated
-from scores import Point
 
+from wavecast.cli.scores import Point
 from wavecast.simulator.devices import load_device
 
 DEVICE = load_device("mi300a")

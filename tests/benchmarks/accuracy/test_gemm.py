@@ -10,8 +10,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import gemm
-from scores import score
 
+from wavecast.cli.scores import score
 from wavecast.simulator.devices import device_names
 from wavecast.simulator.timing.gemm import LIBRARIES, Mechanisms
 

@@ -10,14 +10,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import accuracy
 from calibrate import Fold
-from figures import write_scatter
 from micro import checks
 from price import Priced
 from programs import Program
 from published import Published, Speedup, is_reached
 from report import Scored, Table, document, fill_page, folds_table, markdown, score_table, significant, worst_table
-from scores import Point
 
+from wavecast.cli.plots.scatter import write_scatter
+from wavecast.cli.scores import Point
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.timing import Bound
 

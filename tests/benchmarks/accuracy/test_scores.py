@@ -7,7 +7,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from scores import Point, score, score_by
+from wavecast.cli.scores import Point, score, score_by
 
 
 def point(measured: float, predicted: float, low: float, high: float, benchmark: str = "copy") -> Point:

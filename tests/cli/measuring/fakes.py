@@ -13,6 +13,7 @@ import torch
 
 from wavecast.cli.measurement import Machine
 from wavecast.cli.measuring.values import filled
+from wavecast.cli.rows import Row
 
 MACHINE = Machine(
     gpu="AMD Instinct MI300X",
@@ -136,3 +137,23 @@ class Variants:
         gpu = CURRENT.get()
         assert gpu is not None
         return gpu.run(variant, x)
+
+
+SHAPE = {"tokens": 64, "n": 128}
+
+
+def predicted(variant: str, us: float, *, triton: str = "3.7.1", shape: dict[str, int] | None = None) -> Row:
+    return Row(
+        experiment="rowwise",
+        variant=variant,
+        baseline="separate-kernels",
+        device="mi300x",
+        arch="gfx942",
+        shape=SHAPE if shape is None else shape,
+        predicted_us=us,
+        predicted_low_us=0.9 * us,
+        predicted_high_us=1.1 * us,
+        triton=triton,
+        spec="mi300x-0",
+        code_object="0" * 16,
+    )

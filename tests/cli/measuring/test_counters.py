@@ -18,7 +18,17 @@ from wavecast.cli.measuring.metrics import METRICS, NCU_METRICS, ROCPROF_PASSES,
 from wavecast.cli.measuring.profiler_output import Dispatch, ProfilerOutputError, parse_ncu, parse_rocprof
 from wavecast.cli.records import read_records
 
-ROWWISE = ["measure", "rowwise", "--shape", "tokens=64,n=128", "--seconds", "0", "--counters", "--records"]
+ROWWISE = [
+    "measure",
+    "rowwise",
+    "--shape",
+    "tokens=64,n=128",
+    "--seconds",
+    "0",
+    "--no-predict",
+    "--counters",
+    "--records",
+]
 HEAD = (
     '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id",'
     '"Kernel_Name","Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count",'

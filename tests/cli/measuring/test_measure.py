@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
+from datetime import date
 from pathlib import Path
 
 import pytest
 import torch
-from fakes import FakeGpu
+from fakes import FakeGpu, predicted
 
 from wavecast.cli.app import run
-from wavecast.cli.records import read_records, record_from_json
+from wavecast.cli.prediction import Case, Outcome
+from wavecast.cli.records import freeze, read_records, record_from_json
 
-ROWWISE = ["measure", "rowwise", "--shape", "tokens=64,n=128", "--seconds", "0"]
+ROWWISE = ["measure", "rowwise", "--shape", "tokens=64,n=128", "--seconds", "0", "--no-predict"]
 
 
 def measured(arguments: list[str], folder: Path) -> int:
@@ -96,7 +99,7 @@ def test_a_gpu_that_disappears_leaves_what_was_measured(
     fake_gpu.vanishes = lambda: bool(list(tmp_path.glob("*.json")))
     shapes = ({"tokens": 64, "n": 128}, {"tokens": 32, "n": 128})
     monkeypatch.setattr("wavecast.cli.experiments.catalogue.choose_shapes", lambda experiment, text: shapes)
-    assert run(["measure", "rowwise", "--seconds", "0", "--records", str(tmp_path)]) == 1
+    assert run(["measure", "rowwise", "--seconds", "0", "--no-predict", "--records", str(tmp_path)]) == 1
     err = capsys.readouterr().err
     told = "error: the GPU does not answer any more: failed: RuntimeError: HIP error: device is not present; measured"
     assert told in err
@@ -115,6 +118,45 @@ def test_of_several_gpus_the_slowest_counts(fake_gpu: FakeGpu, tmp_path: Path, m
         (pytest.approx(400.0), pytest.approx(300.0)),
         (pytest.approx(100.0), pytest.approx(150.0)),
     ]
+
+
+def test_what_is_not_predicted_yet_is_predicted_before_it_is_measured(
+    fake_gpu: FakeGpu, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, ...]] = []
+
+    def predict_cases(cases: Sequence[Case], *, apart: bool, **_: object) -> Iterator[Outcome]:
+        assert apart and not fake_gpu.samples
+        for case in cases:
+            asked.append(case.variants)
+            rows = [predicted(variant, 90.0, shape=dict(case.shape)) for variant in case.variants]
+            yield Outcome(tuple(rows), (), ())
+
+    monkeypatch.setattr("wavecast.cli.prediction.predict_cases", predict_cases)
+    monkeypatch.setattr("wavecast.cli.predict.predicted_counters", lambda outcomes: [])
+    freeze([predicted("wavecast", 80.0)], directory=tmp_path, date=date(2026, 11, 30))
+    assert run([*ROWWISE[:-1], "--records", str(tmp_path)]) == 0
+    assert asked == [("separate-kernels",)]
+    out, err = capsys.readouterr()
+    assert "predicted first: " in err
+    (ours,) = [line.split() for line in out.splitlines() if line.startswith("wavecast ")]
+    assert ours == ["wavecast", "80.0", "72.0–88.0", "100", "1.8", "50.0", "-20.0", "4.00×", "exact"]
+    assert "wavecast: the code that ran is not the code that was predicted" in out  # nothing was launched by Triton
+    records = read_records(tmp_path).values()
+    assert sorted((row.variant, row.predicted_us, row.measured_us) for record in records for row in record.rows) == [
+        ("separate-kernels", 90.0, pytest.approx(400.0)),
+        ("wavecast", 80.0, pytest.approx(100.0)),
+    ]
+    assert not any(record.is_changed for record in records)
+
+
+def test_where_the_simulator_is_not_installed_that_is_said(
+    fake_gpu: FakeGpu, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert run([*ROWWISE[:-1], "--records", str(tmp_path)]) == 0
+    assert "no new predictions: the simulator needs numba, llvmlite" in capsys.readouterr().err
+    monkeypatch.undo()
 
 
 def test_misuse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

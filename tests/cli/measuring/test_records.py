@@ -6,33 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from fakes import MACHINE
+from fakes import MACHINE, SHAPE, predicted
 
 from wavecast.cli.errors import CliError
-from wavecast.cli.measurement import MeasuredRow, Measurement
+from wavecast.cli.measurement import KernelCounters, MeasuredRow, Measurement, RowCounters, row_key_of
 from wavecast.cli.records import Ledger, freeze, read_records, record_from_json, record_to_json
 from wavecast.cli.rows import Row
 
 DAY = datetime.date(2026, 11, 30)
 LATER = datetime.date(2026, 12, 1)
-SHAPE = {"tokens": 64, "n": 128}
+VARIANTS = ("separate-kernels", "wavecast")
 
 
-def predicted(variant: str, us: float, *, triton: str = "3.7.1", shape: dict[str, int] | None = None) -> Row:
-    return Row(
-        experiment="rowwise",
-        variant=variant,
-        baseline="separate-kernels",
-        device="mi300x",
-        arch="gfx942",
-        shape=SHAPE if shape is None else shape,
-        predicted_us=us,
-        predicted_low_us=0.9 * us,
-        predicted_high_us=1.1 * us,
-        triton=triton,
-        spec="mi300x-0",
-        code_object="0" * 16,
-    )
+def key(variant: str) -> tuple[object, ...]:
+    return row_key_of("rowwise", variant, "mi300x", SHAPE)
 
 
 def measured(variant: str, us: float) -> Row:
@@ -57,9 +44,9 @@ def measurement() -> Measurement:
 
 def test_a_measurement_completes_the_record_of_its_prediction(tmp_path: Path) -> None:
     (path,) = freeze([predicted("separate-kernels", 400.0), predicted("wavecast", 90.0)], directory=tmp_path, date=DAY)
-    ledger = Ledger(tmp_path, day=LATER)
-    assert [row.predicted_us for row in ledger.predicted("rowwise", "mi300x", triton="3.7.1")] == [400.0, 90.0]
-    assert ledger.add([measured("wavecast", 100.0)], [seen("wavecast", 100.0)], measurement()) == path
+    ledger = Ledger(tmp_path, triton="3.7.1", day=LATER)
+    assert [known.predicted_us for name in VARIANTS if (known := ledger.predicted(key(name)))] == [400.0, 90.0]
+    assert ledger.add([measured("wavecast", 100.0)], [seen("wavecast", 100.0)], measurement()) == [path]
     (record,) = read_records(tmp_path).values()
     baseline, ours = record.rows
     assert (baseline.measured_us, ours.measured_us) == (None, 100.0)
@@ -69,7 +56,7 @@ def test_a_measurement_completes_the_record_of_its_prediction(tmp_path: Path) ->
     assert not record.is_changed
     # What the same session measures next goes to the same record.
     more = [seen("separate-kernels", None, "wrong: part 0")]
-    assert ledger.add([], more, measurement()) == path
+    assert ledger.add([], more, measurement()) == [path]
     (record,) = read_records(tmp_path).values()
     assert record.measurement is not None
     assert [row.variant for row in record.measurement.rows] == ["wavecast", "separate-kernels"]
@@ -79,7 +66,9 @@ def test_a_measurement_completes_the_record_of_its_prediction(tmp_path: Path) ->
 def test_a_second_measurement_leaves_the_first_alone(tmp_path: Path) -> None:
     freeze([predicted("wavecast", 90.0)], directory=tmp_path, date=DAY)
     for us in (100.0, 80.0, 120.0):
-        Ledger(tmp_path, day=LATER).add([measured("wavecast", us)], [seen("wavecast", us)], measurement())
+        Ledger(tmp_path, triton="3.7.1", day=LATER).add(
+            [measured("wavecast", us)], [seen("wavecast", us)], measurement()
+        )
     found = read_records(tmp_path)
     assert [path.name for path in found] == [
         "2026-11-30-rowwise-mi300x-triton3.7.1.json",
@@ -94,9 +83,9 @@ def test_a_second_measurement_leaves_the_first_alone(tmp_path: Path) -> None:
 
 def test_predictions_of_another_triton_are_not_compared_with(tmp_path: Path) -> None:
     freeze([predicted("wavecast", 90.0, triton="3.6.0")], directory=tmp_path, date=DAY)
-    ledger = Ledger(tmp_path, day=LATER)
-    assert ledger.predicted("rowwise", "mi300x", triton="3.7.1") == ()
-    path = ledger.add([measured("wavecast", 100.0)], [seen("wavecast", 100.0)], measurement())
+    ledger = Ledger(tmp_path, triton="3.7.1", day=LATER)
+    assert ledger.predicted(key("wavecast")) is None
+    (path,) = ledger.add([measured("wavecast", 100.0)], [seen("wavecast", 100.0)], measurement())
     record = read_records(tmp_path)[path]
     assert (record.date, record.seal, record.rows[0].predicted_us) == (LATER, None, None)
 
@@ -126,3 +115,30 @@ def test_a_file_that_is_no_record_is_named(tmp_path: Path) -> None:
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(CliError, match="broken.json cannot be read"):
         read_records(tmp_path)
+
+
+def test_what_is_predicted_just_before_goes_to_a_record_first(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, triton="3.7.1", day=LATER)
+    assert ledger.predicted(key("wavecast")) is None
+    counters = RowCounters(
+        "rowwise", "wavecast", "mi300x", SHAPE, (KernelCounters("k", {"memory.hbm_read_bytes": 1.0}),)
+    )
+    (path,) = ledger.freeze([predicted("wavecast", 90.0)], [counters])
+    assert read_records(tmp_path)[path].seal is not None
+    assert ledger.predicted_counters(key("wavecast")) == counters
+    assert ledger.add([measured("wavecast", 100.0)], [seen("wavecast", 100.0)], measurement()) == [path]
+    record = read_records(tmp_path)[path]
+    assert (record.rows[0].error_percent, record.is_changed) == (pytest.approx(-10.0), False)
+    assert record.counters == (counters,)
+    # Another one beside it: names are not taken twice.
+    assert ledger.freeze([predicted("separate-kernels", 400.0)], []) == [tmp_path / f"{path.stem}-2.json"]
+
+
+def test_a_hold_out_is_kept_apart(tmp_path: Path) -> None:
+    freeze([predicted("wavecast", 90.0)], directory=tmp_path, date=DAY)
+    (path,) = freeze([predicted("wavecast", 95.0)], directory=tmp_path, date=DAY, holdout=7)
+    assert path.name == "2026-11-30-rowwise-mi300x-triton3.7.1-holdout7.json"
+    ledger = Ledger(tmp_path, triton="3.7.1", holdout=7, day=LATER)
+    assert ledger.add([measured("wavecast", 100.0)], [seen("wavecast", 100.0)], measurement()) == [path]
+    found = read_records(tmp_path)
+    assert {record.holdout: record.rows[0].measured_us for record in found.values()} == {None: None, 7: 100.0}

@@ -16,6 +16,7 @@ from wavecast.cli.measure import measure
 from wavecast.cli.operators import operators
 from wavecast.cli.output import print_error
 from wavecast.cli.predict import predict
+from wavecast.cli.report import report
 from wavecast.cli.run import run as run_verb
 
 # Plain help text: rich markup would cost a third of the 0.3 s that --help may take.
@@ -27,7 +28,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for verb in (predict, measure, operators, inspect, devices, doctor):
+for verb in (predict, measure, report, operators, inspect, devices, doctor):
     app.command()(verb)
 app.command("run")(run_verb)
 

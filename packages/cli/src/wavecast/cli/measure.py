@@ -31,8 +31,15 @@ def measure(
     everything: Annotated[bool, typer.Option("--all", help="The whole catalogue.")] = False,
     variant: Annotated[list[str] | None, typer.Option(help="Only this one and the baseline; may be repeated.")] = None,
     shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
+    holdout: Annotated[
+        int | None, typer.Option(metavar="SEED", help="Kernels and shapes drawn with a seed, instead of chosen ones.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many --holdout draws.")] = 16,
     records: Annotated[Path, typer.Option(help="Directory with frozen predictions; measurements go there.")] = RECORDS,
     device: Annotated[str | None, typer.Option(help="Whose predictions to compare with; default: the GPU's.")] = None,
+    no_predict: Annotated[
+        bool, typer.Option("--no-predict", help="Compare with frozen predictions only; make no new ones.")
+    ] = False,
     gpus: Annotated[int, typer.Option(min=1, help="Measure on so many GPUs; the slowest counts.")] = 1,
     seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time a shape.")] = 1.0,
     watchdog: Annotated[float, typer.Option(min=1.0, help="Give up if a step takes so many seconds.")] = 120.0,
@@ -50,6 +57,7 @@ def measure(
     from wavecast.cli.measuring.gpu import GpuBench, device_of, find_machine
     from wavecast.cli.measuring.session import new_measurement
     from wavecast.cli.places import check_directory
+    from wavecast.cli.predict import drawn_cases
     from wavecast.cli.prediction import Case
     from wavecast.cli.records import Ledger
 
@@ -62,11 +70,17 @@ def measure(
     check_directory(records)
     machine = find_machine(gpus=gpus)
     name = device or device_of(machine)
-    ledger = Ledger(records)
+    if holdout is None:
+        cases = [Case(item, size, name, variants) for item, size, variants in planned]
+    else:
+        named = bool(experiments or everything or variant or shape is not None)
+        cases = drawn_cases(holdout, count=count, device=name, chosen=named)
+    ledger = Ledger(records, triton=machine.triton, holdout=holdout)
+    if not no_predict:
+        _predict_missing(cases, ledger)
     benches = [GpuBench(index) for index in range(gpus)]
     measurement = new_measurement(machine, benches[0])
     output.print_message(f"{machine.text}; {_costs(measurement)}")
-    cases = [Case(item, size, name, variants) for item, size, variants in planned]
     session = Session(ledger, measurement, show_tables=not json, wide=wide)
     try:
         session.run(cases, benches, seconds=seconds, step_s=watchdog)
@@ -76,6 +90,53 @@ def measure(
         if json:
             output.print_json(session.document())
     session.finish()
+
+
+def _predict_missing(cases: Sequence[Case], ledger: Ledger) -> None:
+    """Predict and write down what has not been predicted yet, where the simulator can run."""
+    from wavecast.cli.measurement import row_key_of
+    from wavecast.cli.predict import predicted_counters
+    from wavecast.cli.prediction import predict_cases
+
+    def missing(case: Case) -> tuple[str, ...]:
+        name, shape = case.experiment.name, case.shape
+        return tuple(
+            variant
+            for variant in case.variants
+            if ledger.predicted(row_key_of(name, variant, case.device, shape)) is None
+        )
+
+    todo = [replace(case, variants=variants) for case in cases if (variants := missing(case))]
+    if not todo:
+        return
+    obstacle = _prediction_obstacle(todo[0].device)
+    if obstacle is not None:
+        output.print_message(f"no new predictions: {obstacle}")
+        return
+    failures: dict[str, None] = {}
+    with output.progress(sum(len(case.variants) for case in todo)) as steps:
+        for outcome in predict_cases(todo, jobs=os.cpu_count() or 1, done=steps.done, apart=True):
+            failures.update((str(error), None) for error in outcome.errors)
+            if outcome.rows:
+                for path in ledger.freeze(outcome.rows, predicted_counters([outcome])):
+                    with steps.paused():
+                        output.print_message(f"predicted first: {path}")
+    for text in failures:
+        output.print_message(f"not predicted: {text}")
+
+
+def _prediction_obstacle(device: str) -> str | None:
+    """Why nothing can be predicted here; None if it can."""
+    from importlib.util import find_spec
+
+    from wavecast.cli import simulate
+
+    if device not in simulate.device_names():
+        return f"no device is called {device!r}; --device names one to compare with"
+    absent = [name for name in ("numba", "llvmlite", "msgpack", "elftools") if find_spec(name) is None]
+    if absent:
+        return f"the simulator needs {', '.join(absent)}; freeze predictions elsewhere, with predict --freeze"
+    return None
 
 
 class Session:
@@ -127,9 +188,9 @@ class Session:
                     found = measure_case(case, benches, machine, seconds=seconds, done=done)
                 except GpuLostError as error:
                     raise self._lost(str(error)) from error
-                predicted = self._ledger.predicted(case.experiment.name, case.device, triton=machine.triton)
-                self._files[self._ledger.add(found.rows, found.seen, self._measurement)] = None
-                self._rows += _beside(found.rows, predicted)
+                rows = [self._beside(row) for row in found.rows]
+                self._keep(found.rows, found.seen)
+                self._rows += rows
                 self._seen += found.seen
                 if self._show_tables:
                     with steps.paused():
@@ -165,14 +226,25 @@ class Session:
                 self._seen = [
                     next((new for variant, new in counted.items() if mine[variant] is row), row) for row in self._seen
                 ]
-                self._keep_counters(case, list(counted.values()))
+                self._keep_counters(list(counted.values()))
+
+    def _beside(self, row: Row) -> Row:
+        """A measured row with what was predicted of it."""
+        from wavecast.cli.measurement import row_key
+        from wavecast.cli.records import with_time
+
+        predicted = self._ledger.predicted(row_key(row))
+        return row if predicted is None else with_time(predicted, row)
+
+    def _keep(self, rows: Sequence[Row], seen: Sequence[MeasuredRow]) -> None:
+        self._files.update(dict.fromkeys(self._ledger.add(rows, seen, self._measurement)))
 
     def _of(self, case: Case) -> list[MeasuredRow]:
         return [
             row for row in self._seen if (row.experiment, dict(row.shape)) == (case.experiment.name, dict(case.shape))
         ]
 
-    def _keep_counters(self, case: Case, seen: Sequence[MeasuredRow]) -> None:
+    def _keep_counters(self, seen: Sequence[MeasuredRow]) -> None:
         from wavecast.cli import tables
         from wavecast.cli.measurement import row_key
         from wavecast.cli.measuring.metrics import summed
@@ -181,11 +253,10 @@ class Session:
         mine = [replace(row, counters=totals[row_key(row)]) for row in self._rows if row_key(row) in totals]
         keys = {row_key(row): row for row in mine}
         self._rows = [keys.get(row_key(row), row) for row in self._rows]
-        self._ledger.add(mine, seen, self._measurement)
+        self._keep(mine, seen)
         if self._show_tables:
-            triton = self._measurement.machine.triton
-            predicted = self._ledger.predicted_counters(case.experiment.name, case.device, triton=triton)
-            tables.print_counters(seen, predicted, wide=self._wide)
+            predicted = [self._ledger.predicted_counters(row_key(row)) for row in seen]
+            tables.print_counters(seen, [one for one in predicted if one is not None], wide=self._wide)
 
     def finish(self) -> None:
         """Say where the records are, and what could not be measured.
@@ -227,15 +298,6 @@ class Session:
         error = self._lost(f"a step has taken more than {seconds:g} s: the GPU hangs, or --watchdog is too short")
         output.print_error(str(error), error.hint)
         os._exit(int(ExitCode.FAILED))
-
-
-def _beside(rows: Sequence[Row], predicted: Sequence[Row]) -> list[Row]:
-    """Measured rows with what was predicted of them."""
-    from wavecast.cli.measurement import row_key
-    from wavecast.cli.records import with_time
-
-    known = {row_key(row): row for row in predicted if row.predicted_us is not None}
-    return [with_time(known[row_key(row)], row) if row_key(row) in known else row for row in rows]
 
 
 def _failure(row: MeasuredRow) -> str:

@@ -174,7 +174,12 @@ class Measurement:
 
 def row_key(row: Row | MeasuredRow | RowCounters) -> tuple[object, ...]:
     """What tells rows of one record apart."""
-    return row.experiment, row.variant, row.device, tuple(sorted(row.shape.items()))
+    return row_key_of(row.experiment, row.variant, row.device, row.shape)
+
+
+def row_key_of(experiment: str, variant: str, device: str, shape: Mapping[str, int]) -> tuple[object, ...]:
+    """The key of a row with these."""
+    return experiment, variant, device, tuple(sorted(shape.items()))
 
 
 def measurement_to_json(measurement: Measurement) -> dict[str, Any]:

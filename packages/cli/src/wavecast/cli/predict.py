@@ -36,6 +36,10 @@ def predict(
     ] = None,
     variant: Annotated[list[str] | None, typer.Option(help="Only this one and the baseline; may be repeated.")] = None,
     shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
+    holdout: Annotated[
+        int | None, typer.Option(metavar="SEED", help="Kernels and shapes drawn with a seed, instead of chosen ones.")
+    ] = None,
+    count: Annotated[int, typer.Option(min=1, help="How many --holdout draws.")] = 16,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes; default: one a processor.")] = None,
     freeze: Annotated[Path | None, typer.Option(help="Write a record a measurement can complete, to DIR.")] = None,
     plot: Annotated[Path | None, typer.Option(help="Write pictures, each with its data, to DIR.")] = None,
@@ -78,7 +82,7 @@ def predict(
         check,
     )
     if any(map(is_kernel_file, targets)):
-        if len(targets) > 1 or everything or listing or variant or shape or freeze:
+        if len(targets) > 1 or everything or listing or variant or shape or freeze or holdout is not None:
             raise misuse(
                 f"{next(filter(is_kernel_file, targets))} is a file",
                 hint="name one file alone; --all, --list, --variant, --shape and --freeze are for experiments",
@@ -98,10 +102,15 @@ def predict(
         return
     if everything and experiments:
         raise misuse(f"--all and {' '.join(experiments)}", hint="name experiments, or take all")
-    cases = _cases(experiments or [], everything=everything, device=device, variants=variant or [], shape=shape)
+    if holdout is None:
+        cases = _cases(experiments or [], everything=everything, device=device, variants=variant or [], shape=shape)
+    else:
+        cases = drawn_cases(
+            holdout, count=count, device=device, chosen=bool(targets or everything or variant or shape is not None)
+        )
     if freeze is not None:
         names = [(case.experiment.name, case.device) for case in cases]
-        records.check_place(freeze, predicted=names, triton=package_version("triton"))
+        records.check_place(freeze, predicted=names, triton=package_version("triton"), holdout=holdout)
     if plot is not None:
         plots.check_place(plot)
     show = None if json else partial(tables.print_outcome, wide=wide, sensitivity=sensitivity)
@@ -112,7 +121,8 @@ def predict(
     if plot is not None:
         _say_written(plots.write(cases, outcomes, directory=plot), plot)
     if freeze is not None:
-        for path in records.freeze(_complete(rows, cases), directory=freeze, counters=_counters(outcomes)):
+        kept, counters = _complete(rows, cases), predicted_counters(outcomes)
+        for path in records.freeze(kept, directory=freeze, counters=counters, holdout=holdout):
             output.print_message(f"wrote {path}")
     for error in failures[:-1]:
         output.print_error(str(error), error.hint)
@@ -180,18 +190,51 @@ def _cases(
     names: list[str], *, everything: bool, device: str | None, variants: list[str], shape: str | None
 ) -> list[Case]:
     """Everything that can be wrong with the arguments is found here, before anything runs."""
-    from wavecast.cli import simulate
     from wavecast.cli.experiments.catalogue import choose_shapes, choose_variants, find_experiments
     from wavecast.cli.prediction import Case
 
     chosen = find_experiments(names, everything=everything)
-    if device is not None and device not in simulate.device_names():
-        raise unknown("device", device, simulate.device_names())
+    if device is not None:
+        check_device(device)
     return [
         Case(experiment, item, device or experiment.device, choose_variants(experiment, variants))
         for experiment in chosen
         for item in choose_shapes(experiment, shape)
     ]
+
+
+def drawn_cases(seed: int, *, count: int, device: str | None, chosen: bool) -> list[Case]:
+    """The cases of a hold-out.
+
+    Args:
+        seed: Of the draw.
+        count: How many.
+        device: Name of the device.
+        chosen: Whether experiments, variants or shapes were named as well.
+
+    Raises:
+        CliError: 2 if they were, or no device is named.
+    """
+    from wavecast.cli.holdout import draw
+
+    if chosen:
+        raise misuse("a hold-out is drawn, and something was chosen as well", hint="--holdout SEED, and no names")
+    if device is None:
+        raise misuse("--holdout draws for one device, and none is named", hint="--device mi300x")
+    return draw(seed, count=count, device=check_device(device))
+
+
+def check_device(name: str) -> str:
+    """The name of a device that can be predicted.
+
+    Raises:
+        CliError: 2 if there is no such device.
+    """
+    from wavecast.cli import simulate
+
+    if name not in simulate.device_names():
+        raise unknown("device", name, simulate.device_names())
+    return name
 
 
 def _document(outcomes: Sequence[Outcome], *, sensitivity: bool) -> Document:
@@ -215,7 +258,7 @@ def _complete(rows: Sequence[Row], cases: Sequence[Case]) -> list[Row]:
     return [row for row in rows if not missing[row.experiment]]
 
 
-def _counters(outcomes: Sequence[Outcome]) -> list[RowCounters]:
+def predicted_counters(outcomes: Sequence[Outcome]) -> list[RowCounters]:
     """What counters are predicted to show, launch by launch."""
     from wavecast.cli.measurement import KernelCounters, RowCounters
 

@@ -51,16 +51,19 @@ class Outcome:
     predictions: tuple[simulate.Prediction, ...] = ()
 
 
-def predict_cases(cases: Sequence[Case], *, jobs: int, done: Callable[[str], None]) -> Iterator[Outcome]:
+def predict_cases(
+    cases: Sequence[Case], *, jobs: int, done: Callable[[str], None], apart: bool = False
+) -> Iterator[Outcome]:
     """Predict all variants of all cases; the outcomes come in the order of the cases.
 
     Args:
         cases: What to predict.
         jobs: Processes to spread the variants over; 1 stays in this one.
+        apart: Never predict in this process: it has a GPU whose driver is active.
         done: Called with a name whenever a variant is through, perhaps from another thread.
     """
     tasks = [(case, variant) for case in cases for variant in case.variants]
-    with _executor(min(jobs, len(tasks))) as submit:
+    with _executor(min(jobs, len(tasks)), apart=apart) as submit:
         futures = [submit(case, variant) for case, variant in tasks]
         for (case, variant), future in zip(tasks, futures, strict=True):
             future.add_done_callback(partial(_report, done, f"{case.experiment.name} {variant}"))
@@ -77,14 +80,14 @@ Answer = tuple[Row, simulate.Prediction] | CliError
 
 
 @contextmanager
-def _executor(jobs: int) -> Iterator[Callable[[Case, str], Future[Answer]]]:
+def _executor(jobs: int, *, apart: bool = False) -> Iterator[Callable[[Case, str], Future[Answer]]]:
     """A function that predicts one variant, now or in another process."""
-    if jobs <= 1:
+    if jobs <= 1 and not apart:
         yield _predict_now
         return
     # Fresh processes: a fork would inherit the progress bar's thread and what the compilers hold.
     others = set(active_children())
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(max(jobs, 1), mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
         try:
             yield lambda case, variant: pool.submit(_answer, case, variant)
         except BaseException:

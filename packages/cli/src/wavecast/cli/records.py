@@ -28,7 +28,7 @@ from wavecast.cli.schema import RowError
 RECORD_SCHEMA = "wavecast.record/1"
 
 
-OPTIONAL = ("seal", "counters", "measurement")
+OPTIONAL = ("seal", "counters", "holdout", "measurement")
 """Keys that a record may lack."""
 
 
@@ -45,6 +45,7 @@ class Record:
         seal: Hash of what was predicted, made when it was written down; None in records that are older than seals, and
             where nothing was predicted.
         counters: What the predictions say that hardware counters would show.
+        holdout: Seed that the rows were drawn with, by the rule of ``wavecast.cli.holdout``; None if they were not.
         measurement: How it was measured; None until it is.
     """
 
@@ -54,6 +55,7 @@ class Record:
     rows: tuple[Row, ...]
     seal: str | None = None
     counters: tuple[RowCounters, ...] = ()
+    holdout: int | None = None
     measurement: Measurement | None = None
 
     @property
@@ -121,6 +123,8 @@ def record_to_json(record: Record) -> dict[str, Any]:
         data["seal"] = record.seal
     if record.counters:
         data["counters"] = [row_counters_to_json(one) for one in record.counters]
+    if record.holdout is not None:
+        data["holdout"] = record.holdout
     if record.measurement is not None:
         data["measurement"] = measurement_to_json(record.measurement)
     return data
@@ -144,6 +148,7 @@ def record_from_json(data: Any) -> Record:
         rows,
         data.get("seal"),
         tuple(row_counters_from_json(one) for one in data.get("counters", ())),
+        data.get("holdout"),
         None if measurement is None else measurement_from_json(measurement),
     )
 
@@ -184,85 +189,141 @@ def write_record(record: Record, path: Path) -> None:
 class Ledger:
     """The records of a directory, and where the measurements of one session go.
 
-    A measurement completes the newest record that predicts its experiment on its device with its Triton. Of one that is
-    measured already the predictions are taken over into a record beside it.
+    A measurement completes the newest record that predicts its row with the session's Triton. Of one that is measured
+    already the predictions are taken over into a record beside it; what nothing predicts goes to a record of its own.
 
     Args:
         directory: Where the records are; it need not exist.
+        triton: Version of Triton that compiles the kernels.
+        holdout: Seed of the hold-out that is measured; None for what is not drawn.
         day: Day of the session.
     """
 
-    def __init__(self, directory: Path, *, day: datetime.date | None = None) -> None:
+    def __init__(
+        self, directory: Path, *, triton: str | None, holdout: int | None = None, day: datetime.date | None = None
+    ) -> None:
         self._directory = directory
+        self._triton = triton
+        self._holdout = holdout
         self._day = day or datetime.date.today()
-        self._before = read_records(directory)
-        self._places: dict[tuple[str, str], tuple[Path, Record]] = {}
+        self._records = read_records(directory)
+        self._origins: dict[tuple[object, ...], Path | None] = {}
+        self._targets: dict[tuple[Path | None, str, str], Path] = {}
 
-    def predicted(self, experiment: str, device: str, *, triton: str | None) -> tuple[Row, ...]:
-        """The rows that were written down for an experiment on a device, predicted with this Triton."""
-        return self._place(experiment, device, triton)[1].rows
-
-    def predicted_counters(self, experiment: str, device: str, *, triton: str | None) -> tuple[RowCounters, ...]:
-        """What the same predictions say that counters would show."""
-        return self._place(experiment, device, triton)[1].counters
-
-    def add(self, rows: Sequence[Row], seen: Sequence[MeasuredRow], measurement: Measurement) -> Path:
-        """Write down what was measured of an experiment, behind what the session has measured of it before.
-
-        What is known of a variant and shape already, in this session, is replaced.
+    def predicted(self, key: tuple[object, ...]) -> Row | None:
+        """What was written down about a row; None if nothing.
 
         Args:
-            rows: Measured rows of one experiment on one device.
+            key: ``row_key`` of the row.
+        """
+        origin = self._origin(key)
+        if origin is None:
+            return None
+        return next(row for row in self._records[origin].rows if row_key(row) == key)
+
+    def predicted_counters(self, key: tuple[object, ...]) -> RowCounters | None:
+        """What the same prediction says that counters would show."""
+        origin = self._origin(key)
+        known = () if origin is None else self._records[origin].counters
+        return next((one for one in known if row_key(one) == key), None)
+
+    def freeze(self, rows: Sequence[Row], counters: Sequence[RowCounters]) -> list[Path]:
+        """Write down predictions that are about to be measured."""
+        written = []
+        for (experiment, device), members in _grouped(rows).items():
+            path = self._free(experiment, device, "")
+            self._records[path] = _frozen(self._day, members, counters, self._holdout)
+            write_record(self._records[path], path)
+            written.append(path)
+        self._origins.clear()
+        return written
+
+    def add(self, rows: Sequence[Row], seen: Sequence[MeasuredRow], measurement: Measurement) -> list[Path]:
+        """Write down what was measured; what this session has written down of a row before is replaced.
+
+        Args:
+            rows: Measured rows.
             seen: What was seen of them, and of those without a time.
             measurement: How; without rows.
 
         Returns:
-            The file.
+            The files.
         """
-        first = seen[0]
-        key = (first.experiment, first.device)
-        path, record = self._place(*key, measurement.machine.triton)
-        before = record.measurement.rows if record.measurement is not None else ()
-        newly = {row_key(row) for row in seen}
-        kept = tuple(row for row in before if row_key(row) not in newly)
-        record = completed(record, rows, replace(measurement, rows=(*kept, *seen)))
-        write_record(record, path)
-        self._places[key] = path, record
-        return path
+        groups: dict[tuple[Path | None, str, str], list[MeasuredRow]] = {}
+        for row in seen:
+            groups.setdefault((self._origin(row_key(row)), row.experiment, row.device), []).append(row)
+        written = []
+        for place, members in groups.items():
+            path = self._target(*place)
+            record = self._records[path]
+            newly = {row_key(row) for row in members}
+            before = record.measurement.rows if record.measurement is not None else ()
+            kept = tuple(row for row in before if row_key(row) not in newly)
+            mine = [row for row in rows if row_key(row) in newly]
+            self._records[path] = completed(record, mine, replace(measurement, rows=(*kept, *members)))
+            write_record(self._records[path], path)
+            written.append(path)
+        return written
 
-    def _place(self, experiment: str, device: str, triton: str | None) -> tuple[Path, Record]:
-        key = (experiment, device)
-        if key not in self._places:
-            self._places[key] = self._found(experiment, device, triton)
-        return self._places[key]
+    def _origin(self, key: tuple[object, ...]) -> Path | None:
+        """The record whose prediction of a row counts: the newest, one that waits for a measurement first."""
+        if key not in self._origins:
+            found = [
+                path
+                for path, record in self._records.items()
+                if record.holdout == self._holdout
+                and any(
+                    row.predicted_us is not None and row.triton == self._triton and row_key(row) == key
+                    for row in record.rows
+                )
+            ]
+            self._origins[key] = max(found, key=self._age, default=None)
+        return self._origins[key]
 
-    def _found(self, experiment: str, device: str, triton: str | None) -> tuple[Path, Record]:
-        matching = [
-            (path, record)
-            for path, record in self._before.items()
-            if any((row.experiment, row.device, row.triton) == (experiment, device, triton) for row in record.rows)
-        ]
-        waiting = [(path, record) for path, record in matching if record.measurement is None]
-        if waiting:
-            return max(waiting, key=lambda item: (item[1].date, item[0]))
-        rows: tuple[Row, ...] = ()
-        counters: tuple[RowCounters, ...] = ()
-        seal = None
-        day = self._day
-        if matching:
-            _, last = max(matching, key=lambda item: (item[1].date, item[0]))
-            rows = tuple(_unmeasured(row) for row in last.rows if row.predicted_us is not None)
-            if rows:
-                seal, counters, day = last.seal, last.counters, last.date
-        name = _name(self._day, experiment, device, triton).removesuffix(".json")
-        taken = {path.name for path in self._before} | {path.name for path, _ in self._places.values()}
-        names = (f"{name}-measured{number}.json" for number in ("", *(f"-{n}" for n in range(2, 1000))))
-        free = next(item for item in names if item not in taken)
-        return self._directory / free, Record(day, None, None, rows, seal, counters)
+    def _age(self, path: Path) -> tuple[bool, datetime.date, Path]:
+        record = self._records[path]
+        return record.measurement is None, record.date, path
+
+    def _target(self, origin: Path | None, experiment: str, device: str) -> Path:
+        place = (origin, experiment, device)
+        if place not in self._targets:
+            if origin is not None and self._records[origin].measurement is None:
+                self._targets[place] = origin
+            else:
+                path = self._free(experiment, device, "-measured")
+                record = Record(self._day, None, None, (), holdout=self._holdout)
+                if origin is not None:
+                    record = _unmeasured(self._records[origin])
+                self._records[path] = record
+                self._targets[place] = path
+        return self._targets[place]
+
+    def _free(self, experiment: str, device: str, what: str) -> Path:
+        name = _name(self._day, experiment, device, self._triton, self._holdout).removesuffix(".json")
+        paths = (self._directory / f"{name}{what}{end}.json" for end in ("", *(f"-{n}" for n in range(2, 10_000))))
+        return next(path for path in paths if path not in self._records and not path.exists())
 
 
-def _unmeasured(row: Row) -> Row:
-    return replace(row, measured_us=None, measured_on=None, counters=None, error_percent=_published_error(row))
+def _unmeasured(record: Record) -> Record:
+    rows = [
+        replace(row, measured_us=None, measured_on=None, counters=None, error_percent=_published_error(row))
+        for row in record.rows
+        if row.predicted_us is not None
+    ]
+    return replace(record, machine=None, spread=None, rows=tuple(rows), measurement=None)
+
+
+def _grouped(rows: Sequence[Row]) -> dict[tuple[str, str], list[Row]]:
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.experiment, row.device), []).append(row)
+    return groups
+
+
+def _frozen(day: datetime.date, rows: Sequence[Row], counters: Sequence[RowCounters], holdout: int | None) -> Record:
+    keys = {row_key(row) for row in rows}
+    shown = tuple(one for one in counters if row_key(one) in keys)
+    return Record(day, None, None, tuple(rows), seal_of(rows), shown, holdout)
 
 
 def freeze(
@@ -270,6 +331,7 @@ def freeze(
     *,
     directory: Path,
     counters: Sequence[RowCounters] = (),
+    holdout: int | None = None,
     date: datetime.date | None = None,
 ) -> list[Path]:
     """Write one record for each experiment and device.
@@ -277,6 +339,7 @@ def freeze(
     Args:
         rows: What was predicted.
         counters: What counters are predicted to show of these rows.
+        holdout: Seed that they were drawn with; None if they were not.
         directory: Where to; it is created.
         date: Day of the prediction, today if None.
 
@@ -287,35 +350,37 @@ def freeze(
         CliError: If a record of that name exists: a frozen prediction is not overwritten.
     """
     day = date or datetime.date.today()
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(_name(day, row.experiment, row.device, row.triton), []).append(row)
-    _refuse_existing(directory, list(groups))
-    for name, members in groups.items():
-        keys = {row_key(row) for row in members}
-        shown = tuple(one for one in counters if row_key(one) in keys)
-        record = Record(day, None, None, tuple(members), seal_of(members), shown)
+    records = {
+        _name(day, experiment, device, members[0].triton, holdout): _frozen(day, members, counters, holdout)
+        for (experiment, device), members in _grouped(rows).items()
+    }
+    _refuse_existing(directory, list(records))
+    for name, record in records.items():
         write_record(record, directory / name)
-    return [directory / name for name in groups]
+    return [directory / name for name in records]
 
 
-def check_place(directory: Path, *, predicted: Iterable[tuple[str, str]], triton: str | None) -> None:
+def check_place(
+    directory: Path, *, predicted: Iterable[tuple[str, str]], triton: str | None, holdout: int | None = None
+) -> None:
     """Find what would keep ``freeze`` from writing, before minutes are spent on the predictions.
 
     Args:
         directory: Where the records are to be written.
         predicted: Experiment and device of each record.
         triton: Version of Triton that will compile the kernels.
+        holdout: Seed that they are drawn with; None if they are not.
 
     Raises:
         CliError: 2 if it cannot be a directory, 1 if a record exists.
     """
     check_directory(directory)
-    _refuse_existing(directory, [_name(datetime.date.today(), *names, triton) for names in predicted])
+    _refuse_existing(directory, [_name(datetime.date.today(), *names, triton, holdout) for names in predicted])
 
 
-def _name(day: datetime.date, experiment: str, device: str, triton: str | None) -> str:
-    return f"{day.isoformat()}-{experiment}-{device}-triton{triton or 'none'}.json"
+def _name(day: datetime.date, experiment: str, device: str, triton: str | None, holdout: int | None) -> str:
+    drawn = "" if holdout is None else f"-holdout{holdout}"
+    return f"{day.isoformat()}-{experiment}-{device}-triton{triton or 'none'}{drawn}.json"
 
 
 def _refuse_existing(directory: Path, names: Sequence[str]) -> None:

@@ -10,10 +10,12 @@ from rich.table import Table
 from wavecast.cli import output
 from wavecast.cli.experiments.catalogue import EXPERIMENTS
 from wavecast.cli.experiments.experiment import Experiment
+from wavecast.cli.ledger import Entry
 from wavecast.cli.measurement import KernelCounters, MeasuredRow, Measurement, RowCounters, row_key
 from wavecast.cli.measuring.metrics import METRICS
 from wavecast.cli.prediction import Outcome
 from wavecast.cli.rows import Effect, Row, Tuning
+from wavecast.cli.scores import Score
 
 # Heading and whether it is shown at 80 columns.
 COLUMNS: tuple[tuple[str, bool], ...] = (
@@ -262,6 +264,56 @@ def _measured_cells(one: MeasuredRow, row: Row | None, baseline_us: float | None
         _megabytes(row.minimum_bytes if row else None),
         short(moved),
     ]
+
+
+def print_ledger(entries: Sequence[Entry], *, wide: bool = False) -> None:
+    """Print entries of a ledger, one line each."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("predicted\nmeasured on", "what", "pred.\nµs", "meas.\nµs", "error\n%", "mark"):
+        left = heading in ("predicted\nmeasured on", "what", "mark")
+        table.add_column(heading, justify="left" if left else "right")
+    if wide:
+        for heading in ("device", "Triton", "spec", "code", "record"):
+            table.add_column(heading)
+    for entry in entries:
+        sizes = " ".join(f"{key}={value}" for key, value in entry.shape.items())
+        marks = [*entry.marks, *([] if entry.holdout is None else [f"hold-out {entry.holdout}"])]
+        more = (entry.device, entry.triton, entry.spec, entry.code_object, entry.record)
+        table.add_row(
+            f"{entry.predicted_on or output.UNKNOWN}\n{entry.measured_on or output.UNKNOWN}",
+            f"{entry.experiment} {entry.variant}\n{sizes}",
+            output.significant(entry.predicted_us),
+            output.significant(entry.measured_us),
+            output.percent(entry.error_percent),
+            ", ".join(marks),
+            *([item or output.UNKNOWN for item in more] if wide else []),
+        )
+    output.print_table(table, wide=wide)
+
+
+def print_scores(title: str, scores: Sequence[tuple[str, Score]], *, wide: bool = False) -> None:
+    """Print errors by experiment, in per cent."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("experiment", "rows", "median %", "p90 %", "worst %", "bias %", "inside %"):
+        table.add_column(heading, justify="left" if heading == "experiment" else "right")
+    for name, item in scores:
+        errors = [f"{100 * value:.1f}" for value in (item.median, item.p90, item.worst)]
+        table.add_row(name, str(item.count), *errors, f"{100 * item.bias:+.1f}", f"{100 * item.coverage:.0f}")
+    for line in (title, table, ""):
+        output.print_table(line, wide=wide)
+
+
+def print_counter_scores(
+    title: str, counters: Sequence[tuple[str, int, float, float, float]], *, wide: bool = False
+) -> None:
+    """Print errors by counter, in per cent."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for heading in ("counter", "launches", "median %", "p90 %", "worst %"):
+        table.add_column(heading, justify="left" if heading == "counter" else "right")
+    for name, count, *errors in counters:
+        table.add_row(name, str(count), *(f"{100 * value:.1f}" for value in errors))
+    for line in (title, table, ""):
+        output.print_table(line, wide=wide)
 
 
 def print_catalogue(experiments: Sequence[Experiment], *, wide: bool = False) -> None:

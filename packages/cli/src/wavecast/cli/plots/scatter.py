@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from scores import Point
+from wavecast.cli.scores import Point
 
 _COLOURS = ("#1b6ca8", "#d1495b", "#2e8b57", "#8e5ea2", "#e08e0b", "#4a4a4a")
 _MARKERS = ("o", "s", "^", "D", "v", "P")

@@ -1,4 +1,4 @@
-"""How far predictions lie from measured times: the figures that every part of the accuracy benchmark reports."""
+"""How far predictions lie from measured times."""
 
 from __future__ import annotations
 
