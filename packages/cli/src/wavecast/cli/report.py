@@ -147,8 +147,8 @@ def page_of(entries: Sequence[Entry], pairs: Sequence[CounterPair], pictures: Se
     lines = [
         "# Predicted against measured",
         "",
-        "Made by `hatch run cli report --page` from the records in [evidence](../evidence/README.md). Errors are predicted",
-        "over measured, less one, in per cent; *inside* is the share of measured times inside the predicted interval.",
+        "Made by `hatch run cli report --page` from the records in [evidence](../evidence/README.md). Errors are",
+        "predicted over measured, less one, in per cent; *inside* is the share of measured times inside the interval.",
     ]
     for device in _devices(entries):
         mine = [entry for entry in entries if entry.device == device]
