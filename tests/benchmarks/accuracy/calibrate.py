@@ -23,7 +23,10 @@ from wavecast.simulator.devices import Device
 UNCALIBRATED = Path(__file__).with_name("uncalibrated.toml")
 # By device: constants that the benchmarks' data fit or pin, and the benchmarks they are fitted on.
 _LAUNCH = ("launch.first_us", "launch.back_to_back_us", "launch.workgroup_clk")
-FITTED = {"mi300a": (*_LAUNCH, "mall.mixed_tb_s", "hbm.mixed_tb_s"), "mi300x": (*_LAUNCH, "mall.mixed_tb_s")}
+FITTED = {
+    "mi300a": (*_LAUNCH, "launch.submit_us", "mall.mixed_tb_s", "mall.fill_share", "hbm.mixed_tb_s"),
+    "mi300x": (*_LAUNCH, "mall.mixed_tb_s"),
+}
 FITTED_ON = {
     "mi300a": (
         "bitonicsort",

@@ -218,7 +218,7 @@ def _floydwarshall(mgpusim: Path, nodes: int) -> Steps:
     arrays = (words("pathDistanceBuffer", nodes**2, "distances", nodes, node), words("pathBuffer", nodes**2))
     side = -(-nodes // 8)
     launch = Launch(source, (side, side, 1), (8, 8, 1), (*arrays, nodes, node))
-    return HostCopy(WORD * nodes**2), HostCopy(WORD * nodes**2), Launches(launch, nodes)
+    return HostCopy(WORD * nodes**2), HostCopy(WORD * nodes**2, follows=True), Launches(launch, nodes)
 
 
 def _fastwalsh(mgpusim: Path, n: int) -> Steps:

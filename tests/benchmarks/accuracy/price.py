@@ -7,7 +7,7 @@ import hashlib
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from observe import Store
@@ -17,7 +17,6 @@ import wavecast.simulator
 from wavecast.cli.scores import Point
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.timing import Bound, Position, predict_time
-from wavecast.simulator.traffic import Traffic
 
 Keys = Mapping[tuple[Launch, str], str]
 Place = tuple[Position, bool]
@@ -204,16 +203,12 @@ def _price(folder: Path, task: Task) -> Price:
     variant, key, (position, reads_fresh) = task
     observation = Store(folder).load(key)
     kernel, execution = observation.execution.kernel, observation.execution
-    traffic = _all_rewritten(observation.traffic) if reads_fresh else observation.traffic
-    found = predict_time(kernel, execution, traffic, variant.build(), position=position, warm=True)
+    device = variant.build()
+    found = predict_time(
+        kernel, execution, observation.traffic, device, position=position, warm=True, fresh=reads_fresh
+    )
     ends = {entry.constant: (entry.low_us, entry.high_us) for entry in found.sensitivity}
     return Price(found.predicted_us, found.low_us, found.high_us, dict(found.terms), found.bound, found.cause, ends)
-
-
-def _all_rewritten(traffic: Traffic) -> Traffic:
-    """The same, as if the launch itself wrote all that it reads: no L2 keeps such lines for the next launch."""
-    plain = traffic.with_plain_map
-    return replace(traffic, rewritten_share=1.0, with_plain_map=_all_rewritten(plain) if plain else None)
 
 
 def _read(path: Path) -> dict[tuple[str, Place], Price]:

@@ -50,6 +50,16 @@ def test_a_launch_in_a_chain_takes_the_write_back_longer(
     assert times[Position.FIRST].terms[Bound.MALL] > times[Position.BACK_TO_BACK].terms[Bound.MALL]
 
 
+def test_a_launch_that_hands_on_what_it_writes_waits_for_the_write_back_also_alone(
+    build: Callable[..., Traffic], device: Device
+) -> None:
+    size = 8 * 2**19
+    traffic = build(size, last_write_back_bytes=size)
+    for position in Position:
+        found = among_neighbours(traffic, device, position=position, warm=True, fresh=True)
+        assert (found.last_write_back_bytes, found.fabric_read_bytes) == (size, traffic.fabric_read_bytes)
+
+
 @pytest.mark.parametrize(
     ("share_of_l2s", "rewritten", "kept"),
     [(0.5, 0.0, 1.0), (1.0, 0.0, 1.0), (1.15, 0.0, 0.5), (1.3, 0.0, 0.0), (10.0, 0.0, 0.0), (0.5, 0.25, 0.75)],

@@ -27,10 +27,17 @@ def predict(
 ) -> Callable[..., TimePrediction]:
     """Predict the copy kernel with some of its traffic changed."""
 
-    def build(workgroups: int = LARGE, *, position: str = "back-to-back", warm: bool = False, **changes: object):
+    def build(
+        workgroups: int = LARGE,
+        *,
+        position: str = "back-to-back",
+        warm: bool = False,
+        on: Device = device,
+        **changes: object,
+    ):
         execution = execution_of(copy_kernel, workgroups)
         traffic = traffic_of(copy_kernel, device, workgroups, **changes)
-        return predict_time(copy_kernel, execution, traffic, device, position=position, warm=warm)
+        return predict_time(copy_kernel, execution, traffic, on, position=position, warm=warm)
 
     return build
 
@@ -57,6 +64,19 @@ def test_a_tiny_launch_is_bound_by_the_launch(predict: Callable[..., TimePredict
     assert predict(1, position="first").predicted_us == pytest.approx(
         found.predicted_us + device.launch.first_us - device.launch.back_to_back_us
     )
+
+
+@pytest.mark.parametrize(("workgroups", "hidden"), [(1, True), (256, True), (LARGE, False)])
+def test_a_chain_is_no_faster_than_launches_are_submitted(
+    predict: Callable[..., TimePrediction], device: Device, workgroups: int, hidden: bool
+) -> None:
+    slow = device.with_value("launch.submit_us", 8.0)
+    found = predict(workgroups, on=slow)
+    working_us = found.predicted_us - found.terms[Bound.LAUNCH]
+    assert (working_us + device.launch.back_to_back_us < 8) == hidden
+    assert found.predicted_us == pytest.approx(8 if hidden else working_us + device.launch.back_to_back_us)
+    alone = [predict(workgroups, on=changed, position="first") for changed in (slow, device)]
+    assert alone[0].predicted_us == alone[1].predicted_us
 
 
 def test_one_dword_a_lane_is_bound_by_the_workgroup_launch(predict: Callable[..., TimePrediction]) -> None:

@@ -124,6 +124,7 @@ class Mall:
     write_tb_s: float = _in("TB/s")
     mixed_tb_s: float = _in("TB/s")
     reuse_fraction: float = _in("fraction")
+    fill_share: float = _in("fraction")
 
     @classmethod
     def absent(cls, l2: L2, hbm: Hbm, *, xcds: int) -> Mall:
@@ -142,6 +143,7 @@ class Mall:
             write_tb_s=math.inf,
             mixed_tb_s=math.inf,
             reuse_fraction=1.0,
+            fill_share=0.0,
         )
 
 
@@ -166,6 +168,7 @@ class Launch:
     back_to_back_us: float = _in("us")
     workgroup_clk: float = _in("clk")
     wave_clk_per_xcd: float = _in("clk")
+    submit_us: float | None = _optional("us")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,11 +26,13 @@ def memory_terms(traffic: Traffic, device: Device, *, warm: float) -> dict[Bound
         warm: Part of the bytes that a launch before left in the memory-side cache, see ``warm_share``.
     """
     cold = 1 - warm
+    hbm_read_bytes, hbm_write_bytes = traffic.hbm_read_bytes * cold, traffic.hbm_write_bytes * cold
     early_bytes = traffic.fabric_write_bytes - _last_bytes(traffic, device)
     return {
         Bound.L2: _l2_us(traffic, device),
-        Bound.MALL: mixed_us(traffic.fabric_read_bytes, early_bytes, device.mall),
-        Bound.HBM: mixed_us(traffic.hbm_read_bytes * cold, traffic.hbm_write_bytes * cold, device.hbm),
+        Bound.MALL: mixed_us(traffic.fabric_read_bytes, early_bytes, device.mall)
+        + fills_us(hbm_read_bytes, hbm_write_bytes, device),
+        Bound.HBM: mixed_us(hbm_read_bytes, hbm_write_bytes, device.hbm),
         Bound.ATOMICS: _atomics_us(traffic, device),
         Bound.FENCES: _fences_us(traffic, device),
         Bound.WRITE_BACK: write_back_us(_last_bytes(traffic, device), device),
@@ -103,6 +105,11 @@ def write_back_us(dirty_bytes: float, device: Device) -> float:
     if each is None:
         return 0.0
     return dirty_bytes / (each * device.compute.num_xcd) / device.clk_per_us
+
+
+def fills_us(read_bytes: float, write_bytes: float, device: Device) -> float:
+    """Time that the memory-side cache needs for what it fetches from HBM and what it writes there."""
+    return device.mall.fill_share * mixed_us(read_bytes, write_bytes, device.mall)
 
 
 def mixed_us(read_bytes: float, write_bytes: float, rates: Mall | Hbm) -> float:

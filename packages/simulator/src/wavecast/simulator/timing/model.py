@@ -150,11 +150,12 @@ def evaluate(case: Case, device: Device) -> Evaluation:
     slowest = max(compute_us, shared[Bound.WORKGROUP_LAUNCH], *busy_us(shared))
     crowded = crowded_us(shared[Bound.HBM], max(shared[Bound.WORKGROUP_LAUNCH], split[Bound.LATENCY]), device)
     terms = {
-        Bound.LAUNCH: launch_us(device, case.position),
+        Bound.LAUNCH: 0.0,
         **split,
         **shared,
         Bound.OVERLAP: max(0.0, working_clk / device.clk_per_us - slowest, crowded - slowest),
     }
+    terms[Bound.LAUNCH] = launch_us(device, case.position, working_us=combine_us(terms, device))
     working_us = working_clk / device.clk_per_us
     return Evaluation(combine_us(terms, device), terms, compute_us, working_us, life, load)
 
@@ -175,9 +176,20 @@ def coarse_us(case: Case, device: Device, *, load: float) -> float:
     return (max(slowest, crowded) + serial_us(shared)) * device.combine.residual
 
 
-def launch_us(device: Device, position: Position) -> float:
-    """Fixed cost of a launch in that position."""
-    return device.launch.first_us if position is Position.FIRST else device.launch.back_to_back_us
+def launch_us(device: Device, position: Position, *, working_us: float) -> float:
+    """Cost of a launch in that position beside its work.
+
+    In a chain the next launch is on its way while one runs, so that of two the longer counts: the work and what lies
+    between it and the next, or the time in which launches are submitted one after another.
+
+    Args:
+        device: The constants.
+        position: Where it stands.
+        working_us: From the start of its first workgroup until the next launch may begin.
+    """
+    if position is Position.FIRST:
+        return device.launch.first_us
+    return max(device.launch.back_to_back_us, (device.launch.submit_us or 0.0) - working_us)
 
 
 def _shared_terms(case: Case, device: Device) -> dict[Bound, float]:

@@ -11,13 +11,16 @@ from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic
 _READS = (AccessKind.LOAD, AccessKind.LDS_DIRECT)
 
 
-def among_neighbours(traffic: Traffic, device: Device, *, position: Position, warm: bool) -> Traffic:
+def among_neighbours(
+    traffic: Traffic, device: Device, *, position: Position, warm: bool, fresh: bool = False
+) -> Traffic:
     """The traffic of a launch where it stands.
 
     Two things depend on it:
 
     * Only where another launch follows does something wait for the L2s to write back what is dirty in them. The end of
-      a launch that is timed alone comes before: its last writes count with those that leave while it runs.
+      a launch that is timed alone comes before: its last writes count with those that leave while it runs. Stencils
+      whose launches are timed one by one, but hand on what they write, take as long as those in a chain.
     * An equal launch before one that is timed alone leaves its lines in the L2s, as far as they hold them. Each finds
       those again that it read, since workgroups go to the same XCDs; but what launches rewrite, a launch reads anew,
       for another XCD may have written it. In a chain a launch reads what the one before it wrote, and finds nothing.
@@ -27,10 +30,11 @@ def among_neighbours(traffic: Traffic, device: Device, *, position: Position, wa
         device: The constants.
         position: Where the launch stands in its stream.
         warm: Whether an equal launch came just before.
+        fresh: Whether other launches wrote just before what this one reads, and read next what it writes.
     """
-    if position is Position.FIRST:
+    if position is Position.FIRST and not fresh:
         traffic = replace(traffic, last_write_back_bytes=0)
-    kept = l2_kept_share(traffic, device) if warm and position is Position.FIRST else 0.0
+    kept = l2_kept_share(traffic, device) if warm and position is Position.FIRST and not fresh else 0.0
     if kept:
         beyond = 1 - kept
         traffic = replace(
@@ -43,7 +47,7 @@ def among_neighbours(traffic: Traffic, device: Device, *, position: Position, wa
     plain = traffic.with_plain_map
     if plain is None:
         return traffic
-    return replace(traffic, with_plain_map=among_neighbours(plain, device, position=position, warm=warm))
+    return replace(traffic, with_plain_map=among_neighbours(plain, device, position=position, warm=warm, fresh=fresh))
 
 
 def l2_kept_share(traffic: Traffic, device: Device) -> float:

@@ -15,7 +15,7 @@ from wavecast.simulator.timing.compute_unit import kernel_form, prepare_streams
 from wavecast.simulator.timing.instruction_clk import instruction_clk
 from wavecast.simulator.timing.model import FEWEST_FILLINGS, Case, coarse_us, evaluate, launch_us
 from wavecast.simulator.timing.neighbours import among_neighbours
-from wavecast.simulator.timing.prediction import Position, Sensitivity, TimePrediction
+from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity, TimePrediction
 from wavecast.simulator.timing.schedule import Schedule, list_schedule
 from wavecast.simulator.timing.uncertainty import interval, sensitivities
 from wavecast.simulator.traffic import Traffic
@@ -39,6 +39,7 @@ def predict_time(
     *,
     position: Position | str = Position.BACK_TO_BACK,
     warm: bool = False,
+    fresh: bool = False,
 ) -> TimePrediction:
     """Predict how long a launch takes.
 
@@ -52,6 +53,8 @@ def predict_time(
         device: Where it would run.
         position: ``first``: alone between two events. ``back-to-back``: one of a chain of launches.
         warm: Whether an equal launch just before left its data in the L2s and the memory-side cache.
+        fresh: Whether other launches wrote just before what this one reads, and read next what it writes: it finds
+            nothing in the L2s, and its end waits until they have written back.
 
     Raises:
         ValueError: if the position is unknown, the traffic belongs to another kernel, or the execution recorded no
@@ -59,16 +62,16 @@ def predict_time(
     """
     if traffic.kernel != kernel.name:
         raise ValueError(f"traffic of kernel {traffic.kernel!r} given for {kernel.name!r}; observe the same launch")
-    traffic = among_neighbours(traffic, device, position=Position(position), warm=warm)
+    traffic = among_neighbours(traffic, device, position=Position(position), warm=warm, fresh=fresh)
     case = _case(kernel, execution, traffic, device, Position(position), warm=warm)
     point = evaluate(case, device)
-    working_us = point.total_us - launch_us(device, case.position)
+    working_us = point.total_us - point.terms[Bound.LAUNCH]
     coarse = coarse_us(case, device, load=point.matrix_load)
 
     def time_us(changed: Device, *, case: Case = case) -> float:
         """The point comes from long instruction streams; what a constant changes comes from short ones, as a ratio."""
-        after = coarse_us(case, changed, load=point.matrix_load)
-        return launch_us(changed, case.position) + working_us * after / coarse
+        after_us = working_us * coarse_us(case, changed, load=point.matrix_load) / coarse
+        return launch_us(changed, case.position, working_us=after_us) + after_us
 
     others = []
     plain = traffic.with_plain_map

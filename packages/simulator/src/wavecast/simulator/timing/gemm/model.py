@@ -13,7 +13,7 @@ from wavecast.simulator.timing.gemm.problem import GemmProblem
 from wavecast.simulator.timing.gemm.reuse import Caches, Movement, movement, no_reuse
 from wavecast.simulator.timing.gemm.rounds import Rounds, count_rounds
 from wavecast.simulator.timing.gemm.tile import Configuration
-from wavecast.simulator.timing.memory_time import mixed_us, write_back_us
+from wavecast.simulator.timing.memory_time import fills_us, mixed_us, write_back_us
 from wavecast.simulator.timing.model import launch_us
 from wavecast.simulator.timing.prediction import Bound, Position
 
@@ -103,7 +103,8 @@ def evaluate_gemm(
 
     def at(clock_ghz: float) -> GemmEvaluation:
         terms = _terms(problem, configuration, device, step, rounds, moved, clock_ghz)
-        terms[Bound.LAUNCH] += launch_us(device, position)
+        working_us = combine_us(terms, device, norm=norm)
+        terms[Bound.LAUNCH] += launch_us(device, position, working_us=working_us)
         return GemmEvaluation(combine_us(terms, device, norm=norm), terms, clock_ghz, step, rounds, moved)
 
     if not mechanisms.clock:
@@ -184,7 +185,8 @@ def _terms(
     terms[Bound.LATENCY] = waiting_us + ends_us
     terms[Bound.WORKGROUP_LAUNCH] = started * device.launch.workgroup_clk / device.clk_per_us
     terms[Bound.L2] = (moved.l2_read / device.l2.read_tb_s + moved.written / device.l2.write_tb_s) / _BYTES_PER_US
-    terms[Bound.MALL] = mixed_us(moved.fabric_read, moved.written, device.mall)
+    fills = fills_us(moved.hbm_read, moved.written, device)
+    terms[Bound.MALL] = mixed_us(moved.fabric_read, moved.written, device.mall) + fills
     last_bytes = moved.written * min(1.0, slots / workgroups)
     terms[Bound.WRITE_BACK] = write_back_us(min(last_bytes, device.l2.bytes_per_xcd * device.compute.num_xcd), device)
     terms[Bound.HBM] = mixed_us(moved.hbm_read, moved.written, device.hbm)
