@@ -24,6 +24,7 @@ from wavecast.simulator.execute.runs import joined_runs
 from wavecast.simulator.execute.trace import Observer, RecordKind
 from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.program.ptx import is_ptx, parse_ptx
 from wavecast.simulator.timing import TimePrediction, predict_time, predict_us
 from wavecast.simulator.traffic import (
     BufferRange,
@@ -63,12 +64,19 @@ class LaunchResult:
     @functools.cached_property
     def time(self) -> TimePrediction:
         """Predicted time of the launch, one of a chain, with its interval and cause; computed when first asked for."""
+        _refuse_time(self.kernel)
         return predict_time(self.kernel, self.execution, self.traffic, self.device)
 
     @functools.cached_property
     def predicted_us(self) -> float:
         """Predicted time alone, much sooner than ``time``."""
+        _refuse_time(self.kernel)
         return predict_us(self.kernel, self.execution, self.traffic, self.device)
+
+
+def _refuse_time(kernel: Kernel) -> None:
+    if kernel.is_ptx:
+        raise LaunchError(f"{kernel.name}: the time of PTX is not predicted", hint="its results and traffic are there")
 
 
 def simulate_launch(
@@ -102,7 +110,7 @@ def simulate_launch(
             end does. Costs a few times the time; of a sample, only what ran is checked.
 
     Raises:
-        LaunchError: The code object is for another architecture, or does not fit the device.
+        LaunchError: The code object is for another architecture, does not fit the device, or cannot be checked there.
         MemoryFaultError: A stray address. Its ``findings``, like those of all that ends the execution, are what checks
             found before.
     """
@@ -116,6 +124,11 @@ def simulate_launch(
     if lds_bytes:
         code_object = dataclasses.replace(code_object, lds_bytes=code_object.lds_bytes + lds_bytes)
     kernel = parsed_kernel(code_object)
+    if check and kernel.is_ptx:
+        raise LaunchError(
+            f"{code_object.name}: launches on {device.name} cannot be checked",
+            hint="checks know the memory model of AMD's instructions; run the same program with check on mi300x",
+        )
     block = workgroup_shape(kernel, block)
     total = grid[0] * grid[1] * grid[2]
     is_sample = workgroups == "sample"
@@ -197,6 +210,14 @@ def _joined(first: Execution, then: Execution) -> Execution:
 @functools.lru_cache(maxsize=_KERNELS)
 def parsed_kernel(code_object: CodeObject) -> Kernel:
     """The kernel of a code object; the same object for the same code object, so that it is translated once."""
+    if is_ptx(code_object.assembly):
+        return parse_ptx(
+            code_object.assembly,
+            name=code_object.name,
+            shared_bytes=code_object.lds_bytes,
+            registers=code_object.registers,
+            stack_bytes=code_object.stack_bytes,
+        )
     return parse_assembly(code_object.assembly, name=code_object.name, lds_bytes=code_object.lds_bytes)
 
 

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavecast.simulator.program.assembly import kernel_names, target_of, workgroup_bound
+from wavecast.simulator.program.ptx import is_ptx
 
 # Directives and labels that only debuggers read.
-_DEBUG_DIRECTIVES = (".file", ".loc", ".cfi_", ".Ltmp", ".Lfunc", ".ident")
+_DEBUG_DIRECTIVES = (".file", ".loc ", ".loc\t", ".cfi_", ".Ltmp", ".Lfunc", ".ident", "$L__tmp", "$L__func", ".b8 ")
 _KERNEL = ".amdhsa_kernel"
 _WAVE_SIZE = 64
 
@@ -20,11 +21,13 @@ class CodeObject:
 
     Attributes:
         name: Symbol of the kernel.
-        arch: ``gfx942`` or ``gfx950``.
-        assembly: AMDGCN assembly text, exactly as the compiler emitted it.
+        arch: ``gfx942``, ``gfx950`` or ``sm_90``.
+        assembly: AMDGCN assembly text, or PTX, exactly as the compiler emitted it.
         toolchain: Compiler and version, ``triton 3.7.1``.
         num_warps: Waves a workgroup; if the launch decides that, as in HIP, the most it may have.
         lds_bytes: Dynamic LDS bytes the launch must give (Triton's ``shared``).
+        registers: Registers of a lane, where the text does not say, as in PTX.
+        stack_bytes: Stack of a lane, likewise.
     """
 
     name: str
@@ -33,6 +36,8 @@ class CodeObject:
     toolchain: str
     num_warps: int
     lds_bytes: int
+    registers: int = 0
+    stack_bytes: int = 0
 
     @property
     def digest(self) -> str:
@@ -75,8 +80,10 @@ def code_objects_of(assembly: str, *, toolchain: str) -> tuple[CodeObject, ...]:
 def _lines_that_run(assembly: str) -> Iterator[str]:
     """Instructions, labels they jump to, descriptor and metadata."""
     in_debug_section = False
+    # PTX ends its statements with a semicolon, and begins its comments otherwise.
+    comment = "//" if is_ptx(assembly) else ";"
     for line in assembly.splitlines():
-        text = line.partition(";")[0].strip()
+        text = line.partition(comment)[0].strip()
         if text.startswith((".section", ".text", ".amdgpu_metadata")):
             in_debug_section = ".debug_" in text
         if text and not in_debug_section and not text.startswith(_DEBUG_DIRECTIVES):

@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from wavecast.simulator.compile.code_object import CodeObject
+from wavecast.simulator.compile.cubin import assembler_report
 from wavecast.simulator.compile.toolchain import pinned_toolchain, toolchain_name
 from wavecast.simulator.errors import CompileError, UnknownDeviceError
 
 AMD_ARCHITECTURES = ("gfx942", "gfx950")
-WAVE_SIZE = 64
+NVIDIA_ARCHITECTURES = ("sm_90",)
+WAVE_SIZE, WARP_SIZE = 64, 32
+ARCHITECTURES = (*AMD_ARCHITECTURES, *NVIDIA_ARCHITECTURES)
+# What Triton calls the text that is executed here, and how its cached file ends.
+AMD_TEXT, NVIDIA_TEXT = "amdgcn", "ptx"
 
 
 def compile_kernel(
@@ -28,7 +33,7 @@ def compile_kernel(
         fn: The function.
         signature: Argument name to type in Triton's spelling (``*bf16``, ``i32``, ``fp32``), in any order; arguments
             that ``constexprs`` gives can be left out.
-        arch: ``gfx942`` or ``gfx950``.
+        arch: ``gfx942``, ``gfx950`` or ``sm_90``.
         constexprs: Values of ``tl.constexpr`` arguments, and of arguments specialised to a constant. Defaults of the
             function hold for those that are not given.
         attrs: What is known of an argument, in the letters of Triton's launcher: ``D``, a multiple of 16 (pointer:
@@ -39,23 +44,22 @@ def compile_kernel(
         The code object. A second call with the same content reads it from the compiler's cache.
 
     Raises:
-        UnknownDeviceError: ``arch`` is not one of the two.
+        UnknownDeviceError: ``arch`` is not one of these.
         CompileError: The arguments do not fit the function, or Triton rejects it; the cause is chained.
     """
-    if arch not in AMD_ARCHITECTURES:
+    if arch not in ARCHITECTURES:
         raise UnknownDeviceError(
             f"architecture {arch!r} is not known to the Triton compiler of this project",
-            hint=f"use one of {', '.join(AMD_ARCHITECTURES)}",
+            hint=f"use one of {', '.join(ARCHITECTURES)}",
         )
     import triton.compiler
-    from triton.backends.compiler import GPUTarget
 
     name = getattr(fn, "__name__", repr(fn))
     if not hasattr(fn, "arg_names"):
         raise CompileError(f"{name} is not a Triton kernel", hint="decorate the function with @triton.jit")
     values = _constants(fn, constexprs or {})
     types = _signature(fn, signature, values, arch)
-    target = GPUTarget("hip", arch, WAVE_SIZE)
+    target = target_of_arch(arch)
     try:
         parse = triton.compiler.make_backend(target).parse_attr
         known = {(fn.arg_names.index(argument),): parse(letters) for argument, letters in (attrs or {}).items()}
@@ -75,26 +79,51 @@ def code_object(compiled: Any) -> CodeObject:
     """The code object in what ``triton.compile`` returns.
 
     Raises:
-        CompileError: It holds no AMDGCN assembly, so it was compiled for another backend or its text was not kept.
+        CompileError: It holds no AMDGCN assembly and no PTX, so it was compiled for another backend or its text was not
+            kept.
     """
-    if "amdgcn" not in compiled.asm:
-        raise CompileError(
-            f"{compiled.name} has no AMDGCN assembly, only {', '.join(sorted(compiled.asm)) or 'nothing'}",
-            hint="compile for gfx942 or gfx950, with TRITON_STORE_BINARY_ONLY unset",
-        )
-    return code_object_of(compiled.metadata, compiled.asm["amdgcn"])
+    for text, binary in ((AMD_TEXT, None), (NVIDIA_TEXT, "cubin")):
+        if text in compiled.asm:
+            return code_object_of(compiled.metadata, compiled.asm[text], compiled.asm[binary] if binary else None)
+    raise CompileError(
+        f"{compiled.name} has no AMDGCN assembly and no PTX, only {', '.join(sorted(compiled.asm)) or 'nothing'}",
+        hint=f"compile for one of {', '.join(ARCHITECTURES)}, with TRITON_STORE_BINARY_ONLY unset",
+    )
 
 
-def code_object_of(metadata: Any, assembly: str) -> CodeObject:
-    """The code object of a compiled kernel's metadata and its AMDGCN assembly."""
+def code_object_of(metadata: Any, assembly: str, binary: bytes | None = None) -> CodeObject:
+    """The code object of a compiled kernel.
+
+    Args:
+        metadata: What Triton says of it.
+        assembly: AMDGCN assembly or PTX.
+        binary: Of PTX, what NVIDIA's assembler made of it, which knows the registers.
+    """
+    report = None if binary is None else assembler_report(binary, metadata.name)
     return CodeObject(
         name=metadata.name,
-        arch=metadata.target.arch,
+        arch=arch_of_target(metadata.target),
         assembly=assembly,
         toolchain=toolchain_name(),
         num_warps=metadata.num_warps,
         lds_bytes=metadata.shared,
+        registers=report.registers if report else 0,
+        stack_bytes=report.stack_bytes if report else 0,
     )
+
+
+def target_of_arch(arch: str) -> Any:
+    """Triton's ``GPUTarget`` of an architecture."""
+    from triton.backends.compiler import GPUTarget
+
+    if arch in NVIDIA_ARCHITECTURES:
+        return GPUTarget("cuda", int(arch.removeprefix("sm_")), WARP_SIZE)
+    return GPUTarget("hip", arch, WAVE_SIZE)
+
+
+def arch_of_target(target: Any) -> str:
+    """The architecture of a ``GPUTarget``."""
+    return f"sm_{target.arch}" if target.backend == "cuda" else str(target.arch)
 
 
 def _constants(fn: Any, given: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from wavecast.simulator.execute.builder import I1, I32, I64, POINTER, Builder
-from wavecast.simulator.execute.emitter import Emitter
-from wavecast.simulator.execute.layout import LANES, Argument, Context, Fault
+from wavecast.simulator.execute.layout import Argument, Context, Fault
+from wavecast.simulator.execute.state import StateEmitter
 from wavecast.simulator.execute.trace import RECORD, RecordKind
 from wavecast.simulator.execute.transfer import Places, consecutive, is_checked
 
@@ -19,7 +19,7 @@ _BUFFER_ROW_BYTES = 24
 
 
 def record(
-    e: Emitter,
+    e: StateEmitter,
     addresses: ir.Value | None,
     mask: ir.Value | None = None,
     *,
@@ -30,7 +30,7 @@ def record(
 
     Args:
         e: The helper.
-        addresses: <64 x i64> byte addresses, or one i64 for lane 0; None for an event.
+        addresses: <lanes x i64> byte addresses, or one i64 for lane 0; None for an event.
         mask: i64, lanes that took part; None for EXEC. No record is made without any.
         kind: What it is.
         end: i64, first address that a range check cuts off; None where there is no check.
@@ -61,12 +61,12 @@ def record(
         e.context_store(Context.TRACE_COUNT, e.b.add(count, I64(1)))
 
 
-def global_places(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -> Places:
+def global_places(e: StateEmitter, addresses: ir.Value, mask: ir.Value, width: int) -> Places:
     """Translate device addresses to host memory, or leave the helper with a fault.
 
     Args:
         e: The helper. What is emitted after this call runs only if there was no fault.
-        addresses: <64 x i64> device addresses.
+        addresses: <lanes x i64> device addresses.
         mask: i64, lanes that take part.
         width: Bytes each lane touches.
     """
@@ -79,12 +79,12 @@ def global_places(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -
     return Places(mask, pointer, lambda step: consecutive(e, addresses, mask, step))
 
 
-def translated(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -> ir.Value:
-    """Pointer to 64 host addresses (i64), valid for the lanes of the mask; leaves the helper with a fault."""
+def translated(e: StateEmitter, addresses: ir.Value, mask: ir.Value, width: int) -> ir.Value:
+    """Pointer to the lanes' host addresses (i64), valid in the mask; leaves the helper with a fault."""
     known = _KnownBuffer(e)
-    host = e.allocate(I64, LANES)
+    host = e.allocate(I64, e.lanes)
     offsets = e.b.sub(addresses, e.splat(known.base))
-    fits = e.b.bitcast(e.b.icmp_unsigned("<=", offsets, e.splat(e.b.sub(known.size, I64(width)))), I64)
+    fits = e.mask(e.b.icmp_unsigned("<=", offsets, e.splat(e.b.sub(known.size, I64(width)))))
     inside = e.b.and_(fits, e.b.sext(e.b.icmp_unsigned(">=", known.size, I64(width)), I64))
     all_known = e.b.icmp_unsigned("==", e.b.and_(mask, e.b.not_(inside)), I64(0))
     with e.b.if_else(all_known, likely=True) as (same, other):
@@ -97,13 +97,13 @@ def translated(e: Emitter, addresses: ir.Value, mask: ir.Value, width: int) -> i
 
 
 def stop_stray(
-    e: Emitter, addresses: ir.Value, stray: ir.Value, width: int, *, fault: Fault = Fault.STRAY_ADDRESS
+    e: StateEmitter, addresses: ir.Value, stray: ir.Value, width: int, *, fault: Fault = Fault.STRAY_ADDRESS
 ) -> None:
     """Leave the helper with a fault of the first lane in the mask ``stray``, if there is one.
 
     Args:
         e: The helper.
-        addresses: <64 x i64>, what to report of that lane.
+        addresses: <lanes x i64>, what to report of that lane.
         stray: i64, lanes whose access is out of bounds.
         width: Bytes each lane touches.
         fault: What it is.
@@ -120,7 +120,7 @@ def stop_stray(
         e.b.ret_void()
 
 
-def scalar_place(e: Emitter, address: ir.Value, width: int) -> ir.Value:
+def scalar_place(e: StateEmitter, address: ir.Value, width: int) -> ir.Value:
     """Host pointer for one device address (i64), or leave the helper with a fault of lane 0."""
     known = _KnownBuffer(e)
     host = e.allocate(I64, 1)
@@ -138,13 +138,13 @@ def scalar_place(e: Emitter, address: ir.Value, width: int) -> ir.Value:
 class _KnownBuffer:
     """The buffer that the instruction touched last: where it looks first."""
 
-    def __init__(self, e: Emitter) -> None:
+    def __init__(self, e: StateEmitter) -> None:
         self.base = e.argument(Argument.BUFFER_BASE)
         self.size = e.b.sub(e.argument(Argument.BUFFER_END), self.base)
         self.delta = e.argument(Argument.BUFFER_DELTA)
 
 
-def _search(e: Emitter, host: ir.Value, mask: ir.Value, width: int) -> None:
+def _search(e: StateEmitter, host: ir.Value, mask: ir.Value, width: int) -> None:
     """Turn the device addresses at ``host`` into host addresses by the buffer table; ends the helper on a fault."""
     function = e.shared("search_buffers", I1, [POINTER, POINTER, POINTER, I64, I64], _search_body)
     stray = e.b.call(function, [e.context, e.arguments, host, mask, I64(width)])

@@ -26,7 +26,10 @@ class Builder:
         module: Where the function and those it calls are.
         function: What is being built.
         b: The LLVM IR builder, for everything that has no shorter form here.
+        lanes: Lanes of a wave.
     """
+
+    lanes = LANES
 
     def __init__(self, module: ir.Module, function: ir.Function) -> None:
         self.module = module
@@ -45,8 +48,9 @@ class Builder:
         """A constant of the type of ``value``."""
         return self.constant(value.type, number)
 
-    def splat(self, value: ir.Value, count: int = LANES) -> ir.Value:
-        """A scalar in every lane."""
+    def splat(self, value: ir.Value, count: int | None = None) -> ir.Value:
+        """A scalar in every lane, or ``count`` times."""
+        count = count or self.lanes
         vector = lanes_of(value.type, count)
         single = self.b.insert_element(ir.Constant(vector, ir.Undefined), value, I32(0))
         return self.b.shuffle_vector(single, ir.Constant(vector, ir.Undefined), self.constant(lanes_of(I32, count), 0))
@@ -84,6 +88,19 @@ class Builder:
 
     def select(self, condition: ir.Value, yes: ir.Value, no: ir.Value) -> ir.Value:
         return self.b.select(condition, yes, no)
+
+    def mask(self, flags: ir.Value) -> ir.Value:
+        """One bit a lane as an i64."""
+        return self.convert(self.b.bitcast(flags, ir.IntType(self.lanes)), I64)
+
+    def flags(self, mask: ir.Value) -> ir.Value:
+        """The lanes of an i64 as one bit each."""
+        return self.b.bitcast(self.convert(mask, ir.IntType(self.lanes)), lanes_of(I1, self.lanes))
+
+    @property
+    def everyone(self) -> ir.Constant:
+        """Mask of all lanes, i64."""
+        return I64((1 << self.lanes) - 1)
 
     # ---- memory -------------------------------------------------------------------------------------------------
 

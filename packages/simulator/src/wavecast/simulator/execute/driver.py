@@ -78,9 +78,8 @@ _CALL, _MEMORY, _SKIP, _BRANCH = (int(k) for k in (RowKind.CALL, RowKind.MEMORY,
 _SCC0, _SCC1, _VCCZ, _VCCNZ = (
     int(k) for k in (RowKind.BRANCH_SCC0, RowKind.BRANCH_SCC1, RowKind.BRANCH_VCCZ, RowKind.BRANCH_VCCNZ)
 )
-_EXECZ, _BARRIER, _END, _JUMP, _MESSAGE_ROW = (
-    int(k) for k in (RowKind.BRANCH_EXECZ, RowKind.BARRIER, RowKind.END, RowKind.JUMP, RowKind.MESSAGE)
-)
+_EXECZ, _BARRIER, _END = (int(k) for k in (RowKind.BRANCH_EXECZ, RowKind.BARRIER, RowKind.END))
+_JUMP, _MESSAGE_ROW, _WARP_BRANCH = (int(k) for k in (RowKind.JUMP, RowKind.MESSAGE, RowKind.WARP_BRANCH))
 _CODE_BASE, _CODE_STEP, _CODE_FAULT = CODE_BASE, CODE_STEP, int(Fault.CODE_ADDRESS)
 _C_FAULT, _C_COUNT, _C_CAPACITY = int(Context.FAULT), int(Context.TRACE_COUNT), int(Context.TRACE_CAPACITY)
 _C_TRACE = int(Context.TRACE)
@@ -146,7 +145,7 @@ def run(  # type: ignore[no-untyped-def]
     Args:
         table: int64 (instructions, Row.SIZE).
         scalars: int32 (waves, SCALAR_SLOTS).
-        vectors: int32 (waves, rows, 64).
+        vectors: int32 (waves, rows, lanes).
         context: int64 (Context.SIZE,).
         waves: int64 (waves, WaveState.SIZE).
         transfers: int64 (instructions + 1,): entries minus exits of straight-line runs; its running sum is how often
@@ -303,8 +302,15 @@ def _run_wave(  # type: ignore[no-untyped-def]
             waves[wave, _RUN] = origin
             return _MESSAGE
         else:
-            if kind == _JUMP:
+            if kind in (_JUMP, _WARP_BRANCH):
                 _call(table[pc, _HELPER], address_scalars, address_vectors, address_context, rows + pc * stride)
+                if kind == _WARP_BRANCH:
+                    if context[_C_FAULT] != 0:
+                        progress[_P_INSTRUCTION] = pc
+                        return _FAULTED
+                    if context[_C_JUMP] == 0:
+                        pc += 1
+                        continue
                 target = (context[_C_JUMP] - _CODE_BASE) // _CODE_STEP
                 if target < 0 or target >= table.shape[0]:
                     context[_C_FAULT] = _CODE_FAULT
@@ -375,20 +381,21 @@ def _start_workgroup(scalars, vectors, context, waves, transfers, template, laun
         for axis, number in enumerate((x, y, z)):
             if launch[_L_REGISTER + axis] >= 0:
                 scalars[wave, launch[_L_REGISTER + axis]] = number
-        for lane in range(64):
-            item = wave * 64 + lane
+        lanes = vectors.shape[2]
+        for lane in range(lanes):
+            item = wave * lanes + lane
             packed = item % width
             if launch[_L_AXES] >= 1:
                 packed |= item // width % height << 10
             if launch[_L_AXES] >= 2:
                 packed |= item // (width * height) << 20
             vectors[wave, 0, lane] = packed
-        # The last wave of a workgroup that is no multiple of 64 starts with the lanes switched off that it has not.
-        rest = width * height * depth - wave * 64
+        # The last wave of a workgroup that is no multiple of a wave starts with the lanes switched off that it has not.
+        rest = width * height * depth - wave * lanes
         if rest < 32:
             scalars[wave, _EXEC] = (1 << rest) - 1
             scalars[wave, _EXEC + 1] = 0
-        elif rest < 64:
+        elif rest < lanes:
             scalars[wave, _EXEC + 1] = (1 << (rest - 32)) - 1
         waves[wave, _PC] = 0
         waves[wave, _STATUS] = _READY

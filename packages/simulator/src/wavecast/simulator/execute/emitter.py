@@ -11,10 +11,10 @@ from __future__ import annotations
 from llvmlite import ir
 
 from wavecast.simulator.execute import dpp, sdwa
-from wavecast.simulator.execute.builder import F16, F32, F64, I1, I16, I32, I64, POINTER, Builder, lanes_of
+from wavecast.simulator.execute.builder import F16, F32, F64, I1, I16, I32, I64, lanes_of
 from wavecast.simulator.execute.form import RUNTIME_MODIFIERS, Form, OperandForm, WatchedForm
-from wavecast.simulator.execute.layout import ROW_BYTES, Context
-from wavecast.simulator.program.instruction import EXEC, SCC
+from wavecast.simulator.execute.state import StateEmitter
+from wavecast.simulator.program.instruction import SCC
 
 _ELEMENTS: dict[str, ir.Type] = {"f16": F16, "f32": F32, "f64": F64}
 
@@ -31,7 +31,7 @@ def width_of(type_name: str) -> int:
     return int(type_name.lstrip("bfiu"))
 
 
-class Emitter(Builder):
+class Emitter(StateEmitter):
     """Builds the body of one helper.
 
     Attributes:
@@ -41,21 +41,12 @@ class Emitter(Builder):
     """
 
     def __init__(self, module: ir.Module, form: Form) -> None:
-        signature = ir.FunctionType(ir.VoidType(), [POINTER] * 4)
-        super().__init__(module, ir.Function(module, signature, name=form.symbol))
+        super().__init__(module, form.symbol)
         self.form = WatchedForm(*form)
         self.results = 1
         self.keep_high_half = False
-        for argument in self.function.args:
-            argument.add_attribute("noalias")
-        self.scalars, self.vectors, self.context, self.arguments = self.function.args
-        self._exec = self.scalar_load(EXEC, I64)
 
     # ---- memory of the machine state ----------------------------------------------------------------------------
-
-    def argument(self, position: int) -> ir.Value:
-        """Argument of the table row as i64."""
-        return self.b.load(self.at(self.arguments, position * 8), typ=I64)
 
     def runtime_modifier(self, name: str) -> ir.Value:
         """Value of ``offset``, ``offset0`` or ``offset1`` as i64; 0 if the instruction does not have it."""
@@ -64,27 +55,6 @@ class Emitter(Builder):
         if name not in present:
             return I64(0)
         return self.argument(len(self.form.operands) + present.index(name))
-
-    def context_load(self, slot: Context) -> ir.Value:
-        return self.b.load(self.at(self.context, slot * 8), typ=I64)
-
-    def context_store(self, slot: Context, value: ir.Value) -> None:
-        self.b.store(value, self.at(self.context, slot * 8))
-
-    def scalar_load(self, slot: int, type_: ir.Type = I32) -> ir.Value:
-        """A named scalar slot (EXEC, VCC, M0, SCC, MODE)."""
-        return self.b.load(self.at(self.scalars, slot * 4), typ=type_, align=4)
-
-    def scalar_store(self, slot: int, value: ir.Value) -> None:
-        self.b.store(value, self.at(self.scalars, slot * 4), align=4)
-
-    def exec_mask(self) -> ir.Value:
-        """EXEC as i64, as it was when the helper was entered."""
-        return self._exec
-
-    def exec_lanes(self) -> ir.Value:
-        """EXEC as one bit a lane."""
-        return self.b.bitcast(self.exec_mask(), lanes_of(I1))
 
     def set_scc(self, flag: ir.Value) -> None:
         self.scalar_store(SCC, self.b.zext(flag, I32))
@@ -103,7 +73,7 @@ class Emitter(Builder):
     def row(self, position: int, offset: int = 0) -> ir.Value:
         """Pointer to the first row of a vector-register operand, ``offset`` rows further on."""
         self._expect(position, "v", "vector register")
-        return self.at(self.vectors, self.b.add(self.argument(position), I64(offset * ROW_BYTES)))
+        return super().row(position, offset)
 
     def read(self, position: int, type_name: str, *, modifiers: bool = True) -> ir.Value:
         """A source operand in every lane, source modifiers, DPP and SDWA applied."""
@@ -154,15 +124,6 @@ class Emitter(Builder):
         if operand.kind == "k":
             return self.splat(self.convert(self.argument(position), element))
         raise NotImplementedError(f"operand {position} is {operand.kind!r}, not a vector source")
-
-    def load_rows(self, pointer: ir.Value, width: int = 32) -> ir.Value:
-        """One row as <64 x i32>, or two as <64 x i64>."""
-        low = self.b.load(pointer, typ=lanes_of(I32), align=64)
-        if width == 32:
-            return low
-        high = self.b.load(self.at(pointer, ROW_BYTES), typ=lanes_of(I32), align=64)
-        wide = self.convert(high, I64)
-        return self.b.or_(self.convert(low, I64), self.b.shl(wide, self.like(wide, 32)))
 
     def _read_mask(self, position: int, operand: OperandForm) -> ir.Value:
         if operand.kind == "s":
@@ -226,30 +187,6 @@ class Emitter(Builder):
         zero, one = self.like(value, 0.0), self.like(value, 1.0)
         positive = self.b.fcmp_ordered(">", value, zero)
         return self.select(positive, self.select(self.b.fcmp_ordered("<", value, one), value, one), zero)
-
-    def store_rows(self, pointer: ir.Value, raw: ir.Value, enabled: ir.Value | None = None) -> None:
-        """Store <64 x i32>, or <64 x i64> into two rows, in the active lanes (and where ``enabled``)."""
-        if raw.type.element.width == 64:
-            low = self.convert(raw, I32)
-            high = self.convert(self.b.lshr(raw, self.like(raw, 32)), I32)
-            self._store_row(pointer, low, enabled)
-            self._store_row(self.at(pointer, ROW_BYTES), high, enabled)
-        else:
-            self._store_row(pointer, raw, enabled)
-
-    def _store_row(self, pointer: ir.Value, raw: ir.Value, enabled: ir.Value | None) -> None:
-        mask = self.exec_mask()
-        if enabled is not None:
-            mask = self.b.and_(mask, self.b.bitcast(enabled, I64))
-        # Nearly every instruction runs with all lanes on, and a plain store forwards to the next load faster.
-        everyone = self.b.icmp_unsigned("==", mask, I64(-1))
-        with self.b.if_else(everyone, likely=True) as (then, otherwise):
-            with then:
-                self.b.store(raw, pointer, align=64)
-            with otherwise:
-                lanes = self.b.bitcast(mask, lanes_of(I1))
-                old = self.b.load(pointer, typ=raw.type, align=64)
-                self.b.store(self.b.select(lanes, raw, old), pointer, align=64)
 
     # ---- scalar operands ----------------------------------------------------------------------------------------
 

@@ -15,10 +15,12 @@ from wavecast.simulator.execute.launch_state import LaunchState, WorkgroupState
 from wavecast.simulator.execute.layout import Context
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.ops.events import EVENT
+from wavecast.simulator.execute.program import Program
+from wavecast.simulator.execute.ptx.translate import translate_ptx
 from wavecast.simulator.execute.runs import RUN, joined_runs
 from wavecast.simulator.execute.slices import SlicedLaunch
 from wavecast.simulator.execute.trace import Observer, record_ring
-from wavecast.simulator.execute.translate import Program, translate
+from wavecast.simulator.execute.translate import translate
 from wavecast.simulator.program.kernel import Kernel
 
 # Instructions one wave may execute: far above any real kernel, low enough that an endless loop is reported in seconds.
@@ -48,11 +50,14 @@ class Engine:
         """The kernel's table, translated on first use."""
         # By identity, since comparing kernels would cost more than it saves; a program keeps its kernel alive, so that
         # no other can take its place. Taken out and put back: the one used longest ago is the first in the order.
-        program = self._programs.pop(id(kernel), None) or translate(kernel, self._library)
+        program = self._programs.pop(id(kernel), None) or self._translated(kernel)
         self._programs[id(kernel)] = program
         while len(self._programs) > _PROGRAMS:
             self._programs.pop(next(iter(self._programs)), None)
         return program
+
+    def _translated(self, kernel: Kernel) -> Program:
+        return (translate_ptx if kernel.is_ptx else translate)(kernel, self._library)
 
     def execute(
         self,

@@ -16,8 +16,11 @@ from wavecast.simulator.errors import UnsupportedInstructionError
 from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.form import Form
 from wavecast.simulator.execute.object_store import ObjectStore
+from wavecast.simulator.execute.ptx.emitter import WarpEmitter
+from wavecast.simulator.execute.ptx.registry import warp_operation
 from wavecast.simulator.execute.registry import operation
 from wavecast.simulator.program import instruction
+from wavecast.simulator.program.instruction import PTX
 
 # Helpers per object file: LLVM's cost grows faster than linearly in a module's size.
 _CHUNK = 64
@@ -89,13 +92,8 @@ def emit_module(forms: Iterable[Form]) -> ir.Module:
     module = ir.Module(name="helpers")
     module.triple = llvm.get_process_triple()
     for form in forms:
-        entry = operation(form.opcode)
-        if entry is None:
-            raise UnsupportedInstructionError(f"opcode {form.opcode} has no semantics")
-        emitter = Emitter(module, form)
         try:
-            entry.emit(emitter)
-            emitter.finish()
+            _emit(module, form)
         except NotImplementedError as error:
             raise UnsupportedInstructionError(f"{form.opcode} ({form.encoding or 'plain'}): {error}") from None
         except (IndexError, KeyError) as error:
@@ -105,6 +103,24 @@ def emit_module(forms: Iterable[Form]) -> ir.Module:
                 f"{dict(form.modifiers)}, which do not fit: {type(error).__name__} {error}"
             ) from error
     return module
+
+
+def _emit(module: ir.Module, form: Form) -> None:
+    """Add the helper of one form."""
+    if form.encoding == PTX:
+        warp = warp_operation(form.opcode)
+        if warp is None:
+            raise NotImplementedError("no such opcode")
+        of_warp = WarpEmitter(module, form)
+        warp.emit(of_warp)
+        of_warp.finish()
+        return
+    entry = operation(form.opcode)
+    if entry is None:
+        raise NotImplementedError("no such opcode")
+    emitter = Emitter(module, form)
+    entry.emit(emitter)
+    emitter.finish()
 
 
 def _target_machine() -> llvm.TargetMachine:

@@ -20,9 +20,10 @@ from wavecast.simulator.execute.abi import (
 )
 from wavecast.simulator.execute.driver import LONG_TURN, LaunchSlot, Outcome, Progress, WaveState
 from wavecast.simulator.execute.hostcall import Hostcalls
-from wavecast.simulator.execute.layout import CONSTANT_BASE, LANES, SCALAR_SLOTS, Context, Fault, Row, RowKind
+from wavecast.simulator.execute.layout import CONSTANT_BASE, SCALAR_SLOTS, Context, Fault, Row, RowKind
 from wavecast.simulator.execute.memory import AddressSpace
-from wavecast.simulator.execute.translate import Program
+from wavecast.simulator.execute.program import Program
+from wavecast.simulator.execute.ptx.launch_state import initial_warp_scalars
 from wavecast.simulator.program.instruction import Instruction
 
 _PREFETCH_PAD_BYTES = 256
@@ -59,7 +60,7 @@ class LaunchState:
     ) -> None:
         self.program, self.grid, self.block, self.memory, self.budget = program, grid, block, memory, budget
         self.is_checked = False
-        self.waves = -(-(block[0] * block[1] * block[2]) // LANES)
+        self.waves = -(-(block[0] * block[1] * block[2]) // program.lanes)
         self.arguments = pack_arguments(program.kernel, arguments, grid, block)
         # Scalar loads may fetch past the last argument, as the hardware's aligned loads do. The packet is behind that.
         packet = -(-(self.arguments.nbytes + _PREFETCH_PAD_BYTES) // PACKET_BYTES) * PACKET_BYTES
@@ -94,12 +95,15 @@ class LaunchState:
             put_service(kernel, self.arguments, "hidden_hostcall_buffer", self.hostcalls.address)
         self.segment[:size] = self.arguments
         address = self.memory.map(self.segment.ctypes.data, self.segment.nbytes, f"{kernel.name} arguments")
-        self.segment[packet:] = dispatch_packet(kernel, self.grid, self.block, address)
-        self.template, registers = initial_scalars(kernel, self.arguments, address, address + packet)
+        if kernel.is_ptx:
+            self.template, registers = initial_warp_scalars(self.segment, self.grid, self.block)
+        else:
+            self.segment[packet:] = dispatch_packet(kernel, self.grid, self.block, address)
+            self.template, registers = initial_scalars(kernel, self.arguments, address, address + packet)
         self.buffers = self._reachable()
         self.slots[LaunchSlot.GRID : LaunchSlot.GRID + 3] = self.grid
         self.slots[LaunchSlot.WORKGROUP_REGISTER : LaunchSlot.WORKGROUP_REGISTER + 3] = registers
-        self.slots[LaunchSlot.SCRATCH_BYTES] = LANES * kernel.resources.scratch_bytes
+        self.slots[LaunchSlot.SCRATCH_BYTES] = self.program.lanes * kernel.resources.scratch_bytes
         self.slots[LaunchSlot.BUDGET] = self.budget
         self.slots[LaunchSlot.BLOCK : LaunchSlot.BLOCK + 3] = self.block
         self.slots[LaunchSlot.ITEM_AXES] = kernel.descriptor.get("system_vgpr_workitem_id", 0)
@@ -147,9 +151,9 @@ class WorkgroupState:
         resources = launch.program.kernel.resources
         waves = launch.waves
         self.scalars = aligned_zeros((waves, SCALAR_SLOTS))
-        self.vectors = aligned_zeros((waves, launch.program.vector_rows, LANES))
+        self.vectors = aligned_zeros((waves, launch.program.vector_rows, launch.program.lanes))
         self.lds = np.zeros(resources.lds_bytes + 16, dtype=np.uint8)
-        self.scratch = np.zeros(waves * LANES * resources.scratch_bytes + 64, dtype=np.uint8)
+        self.scratch = np.zeros(waves * launch.program.lanes * resources.scratch_bytes + 64, dtype=np.uint8)
         self.waves = np.zeros((waves, WaveState.SIZE), dtype=np.int64)
         self.progress = np.zeros(Progress.SIZE, dtype=np.int64)
         self.slots = launch.slots.copy()
@@ -231,6 +235,17 @@ class WorkgroupState:
             return ExecutionError(
                 f"{where}: jumps to {int(context[Context.FAULT_ADDRESS]):#x}, where no instruction is",
                 hint="a function pointer or a return address was overwritten",
+            )
+        if context[Context.FAULT] == Fault.DIVERGENCE:
+            return ExecutionError(
+                f"{where}: the lanes of the warp go more ways than can wait for one another here",
+                hint="branches whose ways only meet at the end of the kernel are nested too deep",
+            )
+        if context[Context.FAULT] == Fault.STRAY_SHARED:
+            return MemoryFaultError(
+                f"{where}, lane {context[Context.FAULT_LANE]}: {context[Context.FAULT_BYTES]} bytes at offset "
+                f"{context[Context.FAULT_ADDRESS]} of shared memory, and the block has {context[Context.LDS_BYTES]}",
+                hint="an index into shared memory is out of range",
             )
         if context[Context.FAULT] == Fault.DESCRIPTOR:
             return ExecutionError(

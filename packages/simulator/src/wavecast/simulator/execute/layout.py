@@ -58,6 +58,8 @@ class Fault(IntEnum):
     STRAY_SCRATCH = 3  # FAULT_ADDRESS is the byte offset in the lane's scratch
     DESCRIPTOR = 4  # a buffer descriptor of a kind that is not modelled
     CODE_ADDRESS = 5  # a jump to FAULT_ADDRESS, where no instruction is
+    STRAY_SHARED = 6  # FAULT_ADDRESS is the byte offset in the block's shared memory
+    DIVERGENCE = 7  # lanes of a warp go more ways than the stack of waiting lanes holds
 
 
 class Row(IntEnum):
@@ -97,3 +99,4 @@ class RowKind(IntEnum):
     END = 11
     JUMP = 12  # call, then go to the instruction at the address in Context.JUMP
     MESSAGE = 13  # leave, so that the host can look at what the wave left for it
+    WARP_BRANCH = 14  # call, then go to the address in Context.JUMP, or on to the next instruction if that is 0

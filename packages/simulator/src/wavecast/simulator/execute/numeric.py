@@ -7,7 +7,7 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from wavecast.simulator.execute.builder import F16, F32, F64, I1, I16, I32, I64, lanes_of
-from wavecast.simulator.execute.emitter import Emitter
+from wavecast.simulator.execute.state import StateEmitter
 from wavecast.simulator.program.instruction import MODE
 
 # Bit of MODE that makes conversions to 8 bits and half-precision results saturate instead of overflowing.
@@ -17,56 +17,56 @@ _SUFFIX = {F16: "f16", F32: "f32", F64: "f64"}
 _BITS: dict[ir.Type, ir.IntType] = {F16: I16, F32: I32, F64: I64}
 
 
-def raw_bits(e: Emitter, value: ir.Value) -> ir.Value:
+def raw_bits(e: StateEmitter, value: ir.Value) -> ir.Value:
     """The bit pattern of a float vector."""
     return e.bitcast(value, _BITS[value.type.element])
 
 
-def two_rows(e: Emitter, low: ir.Value, high: ir.Value) -> ir.Value:
+def two_rows(e: StateEmitter, low: ir.Value, high: ir.Value) -> ir.Value:
     """Two f32 vectors as one of 64 bits a lane."""
     top = e.convert(raw_bits(e, high), I64)
     return e.b.or_(e.convert(raw_bits(e, low), I64), e.b.shl(top, e.like(top, 32)))
 
 
-def half_part(e: Emitter, word: ir.Value, part: int) -> ir.Value:
+def half_part(e: StateEmitter, word: ir.Value, part: int) -> ir.Value:
     """Half precision in the low (0) or high (1) half of each 32-bit word, as f32."""
     bits = e.convert(e.b.lshr(word, e.like(word, 16)) if part else word, I16)
     return e.b.fpext(e.bitcast(bits, F16), lanes_of(F32, word.type.count))
 
 
-def bfloat_part(e: Emitter, word: ir.Value, part: int) -> ir.Value:
+def bfloat_part(e: StateEmitter, word: ir.Value, part: int) -> ir.Value:
     """bfloat16 in the low (0) or high (1) half of each 32-bit word, as f32."""
     return e.bitcast(e.b.and_(word, e.like(word, 0xFFFF0000)) if part else e.b.shl(word, e.like(word, 16)), F32)
 
 
-def magnitude(e: Emitter, value: ir.Value) -> ir.Value:
+def magnitude(e: StateEmitter, value: ir.Value) -> ir.Value:
     """|value|."""
     return e.intrinsic("llvm.fabs", value.type, [value])
 
 
-def is_nan(e: Emitter, value: ir.Value, other: ir.Value | None = None) -> ir.Value:
+def is_nan(e: StateEmitter, value: ir.Value, other: ir.Value | None = None) -> ir.Value:
     """Where ``value`` (or ``other``) is NaN."""
     return e.b.fcmp_unordered("uno", value, value if other is None else other)
 
 
-def saturating(e: Emitter) -> ir.Value:
+def saturating(e: StateEmitter) -> ir.Value:
     """MODE.FP16_OVFL of the wave, as i1."""
     return e.b.trunc(e.b.lshr(e.scalar_load(MODE), I32(FP16_OVFL)), I1)
 
 
-def quieted(e: Emitter, value: ir.Value) -> ir.Value:
+def quieted(e: StateEmitter, value: ir.Value) -> ir.Value:
     """A NaN made quiet."""
     bits = raw_bits(e, value)
     return e.bitcast(e.b.or_(bits, e.like(bits, _QUIET[value.type.element])), value.type.element)
 
 
-def _is_signalling(e: Emitter, value: ir.Value) -> ir.Value:
+def _is_signalling(e: StateEmitter, value: ir.Value) -> ir.Value:
     flags = value.type.count
     # Test 1 of llvm.is.fpclass is the signalling NaN; its suffix names the argument, not the result.
     return e.call(f"llvm.is.fpclass.v{flags}{_SUFFIX[value.type.element]}", lanes_of(I1, flags), [value, I32(1)])
 
 
-def rarely(e: Emitter, where: ir.Value, usual: ir.Value, unusual: Callable[[], ir.Value]) -> ir.Value:
+def rarely(e: StateEmitter, where: ir.Value, usual: ir.Value, unusual: Callable[[], ir.Value]) -> ir.Value:
     """``usual``, but ``unusual()`` in the lanes of ``where``; its code is skipped if there are none."""
     before = e.b.block
     flags = ir.IntType(where.type.count)
@@ -83,7 +83,7 @@ def rarely(e: Emitter, where: ir.Value, usual: ir.Value, unusual: Callable[[], i
     return result
 
 
-def _number_order(e: Emitter, name: str, values: tuple[ir.Value, ...]) -> ir.Value:
+def _number_order(e: StateEmitter, name: str, values: tuple[ir.Value, ...]) -> ir.Value:
     a, b, *rest = values
     plain = e.intrinsic(name, a.type, [a, b])
     first = _is_signalling(e, a)
@@ -97,7 +97,7 @@ def _number_order(e: Emitter, name: str, values: tuple[ir.Value, ...]) -> ir.Val
     return rarely(e, _is_signalling(e, c), plain, lambda: quieted(e, c))
 
 
-def larger(e: Emitter, *values: ir.Value) -> ir.Value:
+def larger(e: StateEmitter, *values: ir.Value) -> ir.Value:
     """v_max and v_max3 in IEEE mode.
 
     A quiet NaN loses against a number, a signalling one wins and is made quiet, -0 is less than +0.
@@ -105,25 +105,25 @@ def larger(e: Emitter, *values: ir.Value) -> ir.Value:
     return _number_order(e, "llvm.maximumnum", values)
 
 
-def smaller(e: Emitter, *values: ir.Value) -> ir.Value:
+def smaller(e: StateEmitter, *values: ir.Value) -> ir.Value:
     """v_min and v_min3, with the rules of ``larger``."""
     return _number_order(e, "llvm.minimumnum", values)
 
 
-def larger_number(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+def larger_number(e: StateEmitter, a: ir.Value, b: ir.Value) -> ir.Value:
     """The larger of two numbers, -0 < +0; anything if one is NaN."""
     name = f"llvm.maximumnum.v{a.type.count}{_SUFFIX[a.type.element]}"
     function = e.module.globals.get(name) or ir.Function(e.module, ir.FunctionType(a.type, [a.type, a.type]), name=name)
     return e.b.call(function, [a, b], fastmath=("nnan",))
 
 
-def to_half(e: Emitter, value: ir.Value) -> ir.Value:
+def to_half(e: StateEmitter, value: ir.Value) -> ir.Value:
     """Single to half, nearest even; finite overflow gives infinity, or the largest number under FP16_OVFL."""
     half = e.b.fptrunc(value, lanes_of(F16, value.type.count))
     return limit_half(e, half, [value])
 
 
-def limit_half(e: Emitter, result: ir.Value, sources: list[ir.Value]) -> ir.Value:
+def limit_half(e: StateEmitter, result: ir.Value, sources: list[ir.Value]) -> ir.Value:
     """Under FP16_OVFL, a half-precision infinity that comes from finite sources becomes the largest number."""
     flag = e.splat(saturating(e), result.type.count)
     infinite = e.b.fcmp_ordered("==", magnitude(e, result), e.like(result, float("inf")))
@@ -136,7 +136,7 @@ def limit_half(e: Emitter, result: ir.Value, sources: list[ir.Value]) -> ir.Valu
     return e.bitcast(e.select(overflow, e.b.sub(bits, e.like(bits, 1)), bits), F16)
 
 
-def fma_half(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+def fma_half(e: StateEmitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """Half-precision fused multiply-add with one rounding, on any host.
 
     The product of two halves is exact in single precision. The sum is rounded to odd there, which keeps enough
@@ -157,6 +157,6 @@ def fma_half(e: Emitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     return e.b.fptrunc(e.bitcast(odd, F32), a.type)
 
 
-def power_of_two(e: Emitter, exponent: ir.Value) -> ir.Value:
+def power_of_two(e: StateEmitter, exponent: ir.Value) -> ir.Value:
     """2**exponent as f64 for an i64 vector with values in -1022…1023."""
     return e.bitcast(e.b.shl(e.b.add(exponent, e.like(exponent, 1023)), e.like(exponent, 52)), F64)

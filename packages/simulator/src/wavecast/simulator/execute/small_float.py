@@ -16,6 +16,7 @@ from llvmlite import ir
 from wavecast.simulator.execute.builder import F16, F32, I16, I32, lanes_of
 from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.numeric import magnitude, raw_bits, saturating
+from wavecast.simulator.execute.state import StateEmitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,12 @@ class SmallFloat:
         """Bit of the sign."""
         return self.exponent + self.fraction
 
+    @property
+    def maximum(self) -> float:
+        """Largest finite number."""
+        steps, fraction = divmod(self.largest, 1 << self.fraction)
+        return float((1 + fraction / (1 << self.fraction)) * 2.0 ** (steps - self.bias))
+
 
 E4M3_FNUZ = SmallFloat(4, 3, 8, 0x7F, 0x80, 0x80, 0x80, negative_zero=False)
 E5M2_FNUZ = SmallFloat(5, 2, 16, 0x7F, 0x80, 0x80, 0x80, negative_zero=False)
@@ -72,17 +79,36 @@ def format_of(e: Emitter, name: str) -> SmallFloat:
     return _FORMATS[arch, name]
 
 
+def encode_saturated(e: StateEmitter, value: ir.Value, format_: SmallFloat) -> ir.Value:
+    """f32 to OCP codes in i32, rounded to nearest even; beyond the range the largest number, infinities too.
+
+    NaN becomes 0x7F, whatever its sign.
+    """
+    most = format_.maximum
+    limited = e.select(e.b.fcmp_ordered(">", value, e.like(value, most)), e.like(value, most), value)
+    limited = e.select(e.b.fcmp_ordered("<", value, e.like(value, -most)), e.like(value, -most), limited)
+    code = encode(e, limited, format_, saturate=True)
+    return e.select(e.b.fcmp_unordered("uno", value, value), e.like(code, 0x7F), code)
+
+
 def encode(
-    e: Emitter, value: ir.Value, format_: SmallFloat, *, scale: ir.Value | None = None, seed: ir.Value | None = None
+    e: StateEmitter,
+    value: ir.Value,
+    format_: SmallFloat,
+    *,
+    scale: ir.Value | None = None,
+    seed: ir.Value | None = None,
+    saturate: bool = False,
 ) -> ir.Value:
     """f32 to codes in i32, rounded once.
 
     Args:
-        e: Emitter.
+        e: StateEmitter.
         value: f32 vector.
         format_: Target.
         scale: f32 power of two that multiplies the value first.
         seed: Random bits for stochastic rounding, aligned so that they fill what the rounding drops; None for nearest.
+        saturate: Finite overflow gives the largest number, whatever MODE says.
     """
     original = raw_bits(e, magnitude(e, value))
     size = original if scale is None else raw_bits(e, e.b.fmul(magnitude(e, value), scale))
@@ -101,7 +127,7 @@ def encode(
         units = _stochastic_units(e, size, binade, seed, drop)
     steps = e.b.lshr(e.b.sub(binade, e.like(binade, lowest)), e.like(binade, drop))
     code = e.b.add(units, steps)
-    if format_.largest == format_.overflow:
+    if saturate or format_.largest == format_.overflow:
         limit = e.like(code, format_.largest)
     else:
         limit = e.splat(e.b.select(saturating(e), I32(format_.largest), I32(format_.overflow)))
@@ -109,7 +135,7 @@ def encode(
     return _signed(e, value, _with_specials(e, code, original, format_), format_)
 
 
-def _stochastic_units(e: Emitter, size: ir.Value, binade: ir.Value, seed: ir.Value, drop: int) -> ir.Value:
+def _stochastic_units(e: StateEmitter, size: ir.Value, binade: ir.Value, seed: ir.Value, drop: int) -> ir.Value:
     """The significand aligned to the binade, plus the random bits, cut off; bits lost by aligning do not count."""
     significand = e.b.or_(e.b.and_(size, e.like(size, 0x7FFFFF)), e.like(size, 1 << 23))
     distance = e.b.lshr(e.b.sub(binade, e.b.and_(size, e.like(size, 0x7F800000))), e.like(size, 23))
@@ -117,7 +143,7 @@ def _stochastic_units(e: Emitter, size: ir.Value, binade: ir.Value, seed: ir.Val
     return e.b.lshr(e.b.add(e.b.lshr(significand, distance), seed), e.like(size, drop))
 
 
-def _with_specials(e: Emitter, code: ir.Value, original: ir.Value, format_: SmallFloat) -> ir.Value:
+def _with_specials(e: StateEmitter, code: ir.Value, original: ir.Value, format_: SmallFloat) -> ir.Value:
     special = e.b.icmp_unsigned(">=", original, e.like(original, 0x7F800000))
     if format_.infinite == format_.nan:
         return e.select(special, e.like(code, format_.nan), code)
@@ -126,7 +152,7 @@ def _with_specials(e: Emitter, code: ir.Value, original: ir.Value, format_: Smal
     return e.select(nan, e.like(code, format_.nan), code)
 
 
-def _signed(e: Emitter, value: ir.Value, code: ir.Value, format_: SmallFloat) -> ir.Value:
+def _signed(e: StateEmitter, value: ir.Value, code: ir.Value, format_: SmallFloat) -> ir.Value:
     bits = raw_bits(e, value)
     sign = e.b.and_(e.b.lshr(bits, e.like(bits, 31 - format_.sign)), e.like(bits, 1 << format_.sign))
     if not format_.negative_zero:
@@ -134,7 +160,7 @@ def _signed(e: Emitter, value: ir.Value, code: ir.Value, format_: SmallFloat) ->
     return e.b.or_(code, sign)
 
 
-def decode(e: Emitter, code: ir.Value, format_: SmallFloat) -> ir.Value:
+def decode(e: StateEmitter, code: ir.Value, format_: SmallFloat) -> ir.Value:
     """fp32 values, exactly, of codes in <n x i32>; bits above the format are ignored."""
     if format_ is E2M1:
         return _decode_e2m1(e, code)
@@ -160,7 +186,7 @@ def decode(e: Emitter, code: ir.Value, format_: SmallFloat) -> ir.Value:
     return e.select(is_nan, e.like(value, float("nan")), value)
 
 
-def _decode_e2m1(e: Emitter, code: ir.Value) -> ir.Value:
+def _decode_e2m1(e: StateEmitter, code: ir.Value) -> ir.Value:
     """As ``decode``, for 4 bits."""
     mantissa = e.b.and_(code, e.like(code, 1))
     exponent = e.b.and_(e.b.lshr(code, e.like(code, 1)), e.like(code, 3))
@@ -174,7 +200,7 @@ def _decode_e2m1(e: Emitter, code: ir.Value) -> ir.Value:
     return e.bitcast(e.b.or_(magnitude, sign), F32)
 
 
-def decode_e8m0(e: Emitter, code: ir.Value) -> ir.Value:
+def decode_e8m0(e: StateEmitter, code: ir.Value) -> ir.Value:
     """fp32 values 2^(code − 127) of e8m0 scale codes in the low 8 bits of <n x i32>; 255 is NaN."""
     byte = e.b.and_(code, e.like(code, 0xFF))
     # 2^-127 is a subnormal of fp32.

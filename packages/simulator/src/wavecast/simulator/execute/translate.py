@@ -11,6 +11,7 @@ from wavecast.simulator.execute.form import Bound, bind
 from wavecast.simulator.execute.helper_library import HelperLibrary, emit_module
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
 from wavecast.simulator.execute.link import link
+from wavecast.simulator.execute.program import Program
 from wavecast.simulator.execute.register_index import resolved_instructions
 from wavecast.simulator.execute.registry import Operation, operation
 from wavecast.simulator.program.instruction import Instruction, Register, RegisterFile
@@ -53,25 +54,6 @@ _TIMING_ONLY = frozenset(
 
 # What fills the space behind the end of a kernel.
 _PADDING = frozenset({"s_code_end", "s_nop"})
-
-
-@dataclass(frozen=True, slots=True)
-class Program:
-    """A kernel ready to run.
-
-    Attributes:
-        kernel: What was translated.
-        table: int64 (instructions, Row.SIZE).
-        vector_rows: Rows of vector registers a wave needs.
-        constants: uint8, what lies at ``CONSTANT_BASE``.
-        calls_host: Whether waves call the host, to print.
-    """
-
-    kernel: Kernel
-    table: np.ndarray
-    vector_rows: int
-    constants: np.ndarray
-    calls_host: bool
 
 
 @dataclass(frozen=True, slots=True)

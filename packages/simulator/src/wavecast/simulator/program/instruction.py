@@ -9,11 +9,19 @@ from types import MappingProxyType
 
 
 class RegisterFile(StrEnum):
-    """Where a register lives."""
+    """Where a register lives. PTX has vector registers, and those of 16 bits and of one bit a lane beside them."""
 
     SCALAR = "s"
     VECTOR = "v"
     ACCUMULATION = "a"
+    HALF = "h"
+    PREDICATE = "p"
+
+
+# Value of ``Instruction.encoding`` in PTX, whose opcodes are whole mnemonics with their types (``ld.global.v4.b32``).
+PTX = "ptx"
+# What the parser adds to PTX: the place where lanes that a branch parted meet again, and the end of a warp.
+RECONVERGE, WARP_END = "reconverge", "warp_end"
 
 
 # Scalar slots with a name of their own, numbered as the ISA encodes them as operands; SCC and MODE, which no
@@ -104,7 +112,7 @@ class Instruction:
     Attributes:
         index: Position in the kernel, counted from 0.
         opcode: Base mnemonic, without the encoding suffix (``v_add_f32``).
-        encoding: The suffix that was stripped: ``e32``, ``e64``, ``dpp``, ``sdwa``, ``e64_dpp`` or empty.
+        encoding: The suffix that was stripped: ``e32``, ``e64``, ``dpp``, ``sdwa``, ``e64_dpp`` or empty; ``PTX``.
         operands: Operands in the order of the text, destinations first.
         modifiers: ``{"offset": 16, "sc0": 1, "op_sel": (0, 1), "dst_sel": "WORD_1", …}``; a flag alone has the value 1.
         text: The line as the compiler wrote it, without the comment.

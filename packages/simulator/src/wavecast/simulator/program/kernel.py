@@ -62,7 +62,7 @@ class Kernel:
 
     Attributes:
         name: Symbol.
-        arch: ``gfx942`` or ``gfx950``.
+        arch: ``gfx942``, ``gfx950`` or ``sm_90``.
         instructions: In the order of the text; ``instructions[i].index == i``.
         blocks: First instruction index of each basic block, ascending.
         descriptor: The ``.amdhsa_*`` directives without the prefix (``user_sgpr_count``: 16, …).
@@ -87,3 +87,8 @@ class Kernel:
     functions: Mapping[str, int] = field(default_factory=dict)
     constants: Mapping[str, bytes] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_ptx(self) -> bool:
+        """Whether its instructions are PTX."""
+        return self.arch.startswith("sm_")

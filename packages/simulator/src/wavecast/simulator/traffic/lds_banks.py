@@ -16,6 +16,7 @@ from wavecast.simulator.errors import UnknownDeviceError
 from wavecast.simulator.traffic.memory_access import AccessKind, MemoryAccess
 
 LANES = 64
+_WORD = 4
 _READ_128_GFX942 = (
     (0, 1, 2, 3, 20, 21, 22, 23),
     (4, 5, 6, 7, 16, 17, 18, 19),
@@ -45,10 +46,13 @@ def lds_phases(arch: str, access: MemoryAccess) -> LdsPhases:
     """Phases and banks of an LDS access.
 
     Raises:
-        UnknownDeviceError: if the architecture is neither gfx942 nor gfx950.
+        UnknownDeviceError: if nothing is known of the architecture.
     """
+    if arch == "sm_90":
+        # 32 banks for a whole warp of words; wider lanes take as many turns of 128 bytes (CUDA programming guide).
+        return LdsPhases(_consecutive(32 * _WORD // max(_WORD, access.piece_bytes)), 32)
     if arch not in ("gfx942", "gfx950"):
-        raise UnknownDeviceError(f"no LDS phases are known for {arch!r}; known are gfx942 and gfx950")
+        raise UnknownDeviceError(f"no LDS phases are known for {arch!r}; known are gfx942, gfx950 and sm_90")
     is_read = access.kind is AccessKind.LDS_READ
     width = access.piece_bytes
     if arch == "gfx950" and is_read:

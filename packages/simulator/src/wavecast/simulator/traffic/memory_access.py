@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wavecast.simulator.program.instruction import Instruction
+from wavecast.simulator.program.instruction import PTX, Instruction
 
 
 class AccessKind(StrEnum):
@@ -74,6 +74,10 @@ def classify(instruction: Instruction) -> MemoryAccess | None:
     memory instruction give None.
     """
     opcode = instruction.opcode
+    if instruction.encoding == PTX:
+        from wavecast.simulator.traffic.ptx_access import ptx_access
+
+        return ptx_access(instruction)
     if opcode.startswith("ds_"):
         return _lds_access(instruction)
     scalar = _SCALAR.match(opcode)

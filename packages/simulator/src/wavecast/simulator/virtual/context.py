@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import triton
 
 from wavecast.simulator.compile.toolchain import pinned_toolchain
-from wavecast.simulator.compile.triton import AMD_ARCHITECTURES
+from wavecast.simulator.compile.triton import ARCHITECTURES
 from wavecast.simulator.errors import UnknownDeviceError
 from wavecast.simulator.virtual.clock import predicted_benchmarks
 from wavecast.simulator.virtual.device import Launch, Simulate, VirtualDevice, Workgroups
@@ -65,9 +65,9 @@ def _executable(name: str) -> Device:
     from wavecast.simulator.devices import load_device
 
     spec = load_device(name)
-    if spec.arch not in AMD_ARCHITECTURES:
+    if spec.arch not in ARCHITECTURES:
         raise UnknownDeviceError(
-            f"{name} is {spec.arch}, which cannot be executed", hint=f"executable are {', '.join(AMD_ARCHITECTURES)}"
+            f"{name} is {spec.arch}, which cannot be executed", hint=f"executable are {', '.join(ARCHITECTURES)}"
         )
     return spec
 

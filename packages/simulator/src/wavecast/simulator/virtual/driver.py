@@ -13,7 +13,14 @@ from triton.backends.compiler import GPUTarget
 from triton.backends.driver import DriverBase
 
 from wavecast.simulator.compile.code_object import CodeObject
-from wavecast.simulator.compile.triton import AMD_ARCHITECTURES, WAVE_SIZE, code_object_of
+from wavecast.simulator.compile.triton import (
+    AMD_TEXT,
+    ARCHITECTURES,
+    NVIDIA_ARCHITECTURES,
+    NVIDIA_TEXT,
+    code_object_of,
+    target_of_arch,
+)
 from wavecast.simulator.errors import CompileError, LaunchError
 from wavecast.simulator.virtual.arguments import LaunchArgument, flatten_arguments
 from wavecast.simulator.virtual.clock import VirtualEvent, predicted_time_ms, summarized
@@ -23,13 +30,15 @@ from wavecast.simulator.virtual.device import VirtualDevice
 # apart, lets devices of one architecture share them, and lies beyond every index that a real driver hands out.
 FIRST_INDEX = 1 << 16
 MAXIMUM_WORKGROUP_THREADS = 1024
+# Of the shared memory of a multiprocessor, what the system keeps of each block (CUDA programming guide, 9.0).
+RESERVED_SHARED_BYTES = 1024
 # Triton's compiler appends two pointers, to global and to profiling scratch memory, to every kernel's arguments.
 SCRATCH_ARGUMENTS = (LaunchArgument("global_scratch", "*i8", None), LaunchArgument("profile_scratch", "*i8", None))
 
 
 def device_index(arch: str) -> int:
     """Triton's index of the virtual devices of an architecture."""
-    return FIRST_INDEX + AMD_ARCHITECTURES.index(arch)
+    return FIRST_INDEX + ARCHITECTURES.index(arch)
 
 
 class VirtualDriver(DriverBase):
@@ -65,7 +74,8 @@ class VirtualDriver(DriverBase):
 
     def get_current_target(self) -> GPUTarget:
         """What Triton compiles for."""
-        return GPUTarget("hip", self.device.arch, WAVE_SIZE)
+        target: GPUTarget = target_of_arch(self.device.arch)
+        return target
 
     def get_current_device(self) -> int:
         """Index of the device."""
@@ -84,8 +94,9 @@ class VirtualDriver(DriverBase):
         return 0
 
     def get_device_capability(self, index: int | None = None) -> tuple[int, int]:
-        """Major and minor architecture number as ROCm gives them: (9, 4) or (9, 5)."""
-        return 9, int(self.device.arch[-2])
+        """Major and minor architecture number: (9, 4) or (9, 5) as ROCm gives them, (9, 0) of ``sm_90``."""
+        arch = self.device.arch
+        return 9, int(arch[-1] if arch in NVIDIA_ARCHITECTURES else arch[-2])
 
     def get_active_torch_device(self) -> Any:
         """Where tensors of a launch must lie (a ``torch.device`` if the program uses torch)."""
@@ -138,16 +149,19 @@ class VirtualUtils:
         self._expected: dict[str, CodeObject] = {}
 
     def get_device_properties(self, index: int) -> dict[str, int | str]:
-        """What Triton's AMD driver reports, as far as the specification has it; sizes in bytes, clocks in kHz."""
+        """What Triton's driver reports, as far as the specification has it; sizes in bytes, clocks in kHz."""
         spec = self._device.spec
+        lanes = int(spec.compute.wave_lanes)
+        # On NVIDIA GPUs a block is never given all of it.
+        reserved = RESERVED_SHARED_BYTES if self._device.arch in NVIDIA_ARCHITECTURES else 0
         return {
-            "max_shared_mem": int(spec.lds.bytes_per_cu),
-            "max_num_regs": int(spec.compute.vgpr_per_simd) * int(spec.compute.simd_per_cu) * WAVE_SIZE,
+            "max_shared_mem": int(spec.lds.bytes_per_cu) - reserved,
+            "max_num_regs": int(spec.compute.vgpr_per_simd) * int(spec.compute.simd_per_cu) * lanes,
             "multiprocessor_count": int(spec.compute.num_cu),
             "sm_clock_rate": int(spec.compute.clock_ghz * 1e6),
-            "max_threads_per_sm": int(spec.compute.waves_per_simd) * int(spec.compute.simd_per_cu) * WAVE_SIZE,
+            "max_threads_per_sm": int(spec.compute.waves_per_simd) * int(spec.compute.simd_per_cu) * lanes,
             "arch": self._device.arch,
-            "warpSize": WAVE_SIZE,
+            "warpSize": lanes,
             "cooperativeLaunch": 1,
         }
 
@@ -160,7 +174,7 @@ class VirtualUtils:
     ) -> tuple[None, CodeObject, int, int, int]:
         """Module (none: there is nothing to unload), function, registers, spills, largest workgroup."""
         code = self._expected.pop(name)
-        registers, spills = _count(code, "vgpr_count"), _count(code, "vgpr_spill_count")
+        registers, spills = code.registers or _count(code, "vgpr_count"), _count(code, "vgpr_spill_count")
         return None, code, registers, spills, MAXIMUM_WORKGROUP_THREADS
 
     def unload_module(self, module: Any) -> None:
@@ -243,10 +257,12 @@ def _cached_code_object(src: Any, metadata: Any) -> CodeObject:
     from triton.runtime.cache import get_cache_manager
 
     group = get_cache_manager(metadata.hash).get_group(f"{src.name[:150]}.json") or {}
-    path = next((path for file, path in group.items() if file.endswith(".amdgcn")), None)
-    if path is None:
+    paths = {suffix: path for file, path in group.items() for suffix in (Path(file).suffix.removeprefix("."),)}
+    text = paths.get(AMD_TEXT) or paths.get(NVIDIA_TEXT)
+    if text is None:
         raise CompileError(
             f"the assembly of {metadata.name} is not in Triton's cache",
             hint="the cache was cleared while the program ran, or TRITON_CACHE_DIR or TRITON_STORE_BINARY_ONLY changed",
         )
-    return code_object_of(metadata, Path(path).read_text(encoding="utf-8"))
+    binary = Path(paths["cubin"]).read_bytes() if NVIDIA_TEXT in paths else None
+    return code_object_of(metadata, Path(text).read_text(encoding="utf-8"), binary)

@@ -42,7 +42,7 @@ def _extreme(name: str) -> Update:
     return update
 
 
-def _float(name: str) -> Update:
+def float_update(name: str) -> Update:
     """``fadd``, or a minimum or maximum intrinsic."""
 
     def update(e: Emitter, old: ir.Value, data: ir.Value) -> ir.Value:
@@ -91,7 +91,7 @@ def _masked_or(e: Emitter, old: ir.Value, mask: ir.Value, data: ir.Value) -> ir.
     return e.b.or_(e.b.and_(old, e.b.not_(mask)), data)
 
 
-def _add_pairs(add: Callable[[Emitter, ir.Value, ir.Value], ir.Value]) -> Update:
+def add_pairs(add: Callable[[Emitter, ir.Value, ir.Value], ir.Value]) -> Update:
     """The two 16-bit halves of a word, each by itself."""
 
     def update(e: Emitter, old: ir.Value, data: ir.Value) -> ir.Value:
@@ -104,11 +104,12 @@ def _add_pairs(add: Callable[[Emitter, ir.Value, ir.Value], ir.Value]) -> Update
     return update
 
 
-def _add_half(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+def add_half(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+    """Of halves as i16."""
     return e.b.bitcast(e.b.fadd(e.b.bitcast(a, F16), e.b.bitcast(b, F16)), I16)
 
 
-def _add_bfloat(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
+def add_bfloat(e: Emitter, a: ir.Value, b: ir.Value) -> ir.Value:
     """The fp32 sum rounded to nearest even: 24 bits are enough for the double rounding not to matter."""
     wide = [e.b.bitcast(e.b.shl(e.b.zext(value, I32), I32(16)), F32) for value in (a, b)]
     total = e.b.fadd(wide[0], wide[1])
@@ -216,7 +217,7 @@ def _lds(name: str, update: Update, words: int, *, returns: bool, operands: int 
         update_lanes(e, places, update, sources, 0 if returns else None)
 
 
-_BOTH_WIDTHS: dict[str, Update] = {
+BOTH_WIDTHS: dict[str, Update] = {
     "swap": _exchange,
     "cmpswap": _exchange_if_equal,
     "add": _integer("add"),
@@ -232,12 +233,12 @@ _BOTH_WIDTHS: dict[str, Update] = {
     "dec": _decrement,
 }
 _ONE_WIDTH: dict[str, tuple[Update, int]] = {
-    "add_f32": (_float("fadd"), 1),
-    "add_f64": (_float("fadd"), 2),
-    "min_f64": (_float("minimumnum"), 2),
-    "max_f64": (_float("maximumnum"), 2),
-    "pk_add_f16": (_add_pairs(_add_half), 1),
-    "pk_add_bf16": (_add_pairs(_add_bfloat), 1),
+    "add_f32": (float_update("fadd"), 1),
+    "add_f64": (float_update("fadd"), 2),
+    "min_f64": (float_update("minimumnum"), 2),
+    "max_f64": (float_update("maximumnum"), 2),
+    "pk_add_f16": (add_pairs(add_half), 1),
+    "pk_add_bf16": (add_pairs(add_bfloat), 1),
 }
 # LDS opcodes by the type letter of their suffix.
 _LDS: dict[str, tuple[str, Update, int]] = {
@@ -256,15 +257,15 @@ _LDS: dict[str, tuple[str, Update, int]] = {
     "mskor": ("b", _masked_or, 2),
     "cmpst": ("b", _compare_store, 2),
     "cmpst_f": ("f", _compare_store_float, 2),
-    "add_f": ("f", _float("fadd"), 1),
-    "min_f": ("f", _float("minimumnum"), 1),
-    "max_f": ("f", _float("maximumnum"), 1),
+    "add_f": ("f", float_update("fadd"), 1),
+    "min_f": ("f", float_update("minimumnum"), 1),
+    "max_f": ("f", float_update("maximumnum"), 1),
 }
 
 
 def _register() -> None:
     for words, tail in ((1, ""), (2, "_x2")):
-        for name, update in _BOTH_WIDTHS.items():
+        for name, update in BOTH_WIDTHS.items():
             _global("global", name + tail, update, words)
             _global("flat", name + tail, update, words)
             _buffer(name + tail, update, words)
@@ -277,9 +278,9 @@ def _register() -> None:
         _global("global", name, update, words)
         _global("flat", name, update, words)
         _buffer(name, update, words)
-    for kind, add in (("f16", _add_half), ("bf16", _add_bfloat)):
-        _lds(f"pk_add_{kind}", _add_pairs(add), 1, returns=False)
-        _lds(f"pk_add_rtn_{kind}", _add_pairs(add), 1, returns=True)
+    for kind, add in (("f16", add_half), ("bf16", add_bfloat)):
+        _lds(f"pk_add_{kind}", add_pairs(add), 1, returns=False)
+        _lds(f"pk_add_rtn_{kind}", add_pairs(add), 1, returns=True)
 
 
 _register()

@@ -16,21 +16,22 @@ from wavecast.simulator.execute.builder import F32, F64, I64, lanes_of
 from wavecast.simulator.execute.emitter import Emitter
 from wavecast.simulator.execute.numeric import is_nan, magnitude, power_of_two, raw_bits, to_half
 from wavecast.simulator.execute.registry import vector
+from wavecast.simulator.execute.state import StateEmitter
 
 _SMALLEST_NORMAL = 2.0**-126
 # Adding it to a number of moderate size rounds to an integer, which then stands in the low bits of the pattern.
 _ROUNDER = 1.5 * 2.0**23
-Function = Callable[[Emitter, ir.Value], ir.Value]
+Function = Callable[[StateEmitter, ir.Value], ir.Value]
 
 
-def _flushed(e: Emitter, value: ir.Value) -> ir.Value:
+def flushed(e: StateEmitter, value: ir.Value) -> ir.Value:
     """Denormals as zero of the same sign."""
     small = e.b.fcmp_ordered("<", magnitude(e, value), e.like(value, _SMALLEST_NORMAL))
     zero = e.intrinsic("llvm.copysign", value.type, [e.like(value, 0.0), value])
     return e.select(small, zero, value)
 
 
-def _polynomial(e: Emitter, value: ir.Value, coefficients: Sequence[float]) -> ir.Value:
+def _polynomial(e: StateEmitter, value: ir.Value, coefficients: Sequence[float]) -> ir.Value:
     """Horner's scheme, lowest coefficient first."""
     result = e.like(value, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):
@@ -38,7 +39,7 @@ def _polynomial(e: Emitter, value: ir.Value, coefficients: Sequence[float]) -> i
     return result
 
 
-def _nearest_integer(e: Emitter, value: ir.Value) -> tuple[ir.Value, ir.Value]:
+def _nearest_integer(e: StateEmitter, value: ir.Value) -> tuple[ir.Value, ir.Value]:
     """The nearest integer as f32 and as i32, for |value| < 2**22."""
     shifted = e.b.fadd(value, e.like(value, _ROUNDER))
     bits = raw_bits(e, shifted)
@@ -46,17 +47,17 @@ def _nearest_integer(e: Emitter, value: ir.Value) -> tuple[ir.Value, ir.Value]:
     return e.b.fsub(shifted, e.like(value, _ROUNDER)), e.b.sub(bits, base)
 
 
-def reciprocal(e: Emitter, value: ir.Value) -> ir.Value:
+def reciprocal(e: StateEmitter, value: ir.Value) -> ir.Value:
     """1 / value, correctly rounded."""
     return e.b.fdiv(e.like(value, 1.0), value)
 
 
-def square_root(e: Emitter, value: ir.Value) -> ir.Value:
+def square_root(e: StateEmitter, value: ir.Value) -> ir.Value:
     """Correctly rounded; NaN below zero, -0 for -0."""
     return e.intrinsic("llvm.sqrt", value.type, [value])
 
 
-def reciprocal_root(e: Emitter, value: ir.Value) -> ir.Value:
+def reciprocal_root(e: StateEmitter, value: ir.Value) -> ir.Value:
     """1 / sqrt(value); a correction by the two residuals takes the error below 0.51 units in the last place."""
     # The residuals of tiny arguments would be denormal.
     power = 256 if value.type.element == F64 else 32
@@ -74,21 +75,21 @@ def reciprocal_root(e: Emitter, value: ir.Value) -> ir.Value:
     return e.select(tiny, e.b.fmul(result, e.like(value, 2.0**power)), result)
 
 
-def exponential(e: Emitter, value: ir.Value) -> ir.Value:
+def exponential(e: StateEmitter, value: ir.Value) -> ir.Value:
     """2**value in f32: a Taylor polynomial in f64 on the fraction within ±1/2, exact for integers."""
     low = e.b.fcmp_ordered("<", value, e.like(value, -200.0))
     limited = e.select(low, e.like(value, -200.0), value)
     high = e.b.fcmp_ordered(">", value, e.like(value, 200.0))
     limited = e.select(high, e.like(value, 200.0), limited)
     whole, integer = _nearest_integer(e, limited)
-    fraction = e.b.fpext(e.b.fsub(limited, whole), lanes_of(F64))
+    fraction = e.b.fpext(e.b.fsub(limited, whole), lanes_of(F64, value.type.count))
     coefficients = [math.log(2.0) ** k / math.factorial(k) for k in range(9)]
     power = _polynomial(e, fraction, coefficients)
     scaled = e.b.fmul(power, power_of_two(e, e.convert(integer, I64, signed=True)))
     return e.b.fptrunc(scaled, value.type)
 
 
-def logarithm(e: Emitter, value: ir.Value) -> ir.Value:
+def logarithm(e: StateEmitter, value: ir.Value) -> ir.Value:
     """log2(value) in f32 for normal numbers: an odd series in f64 of (m - 1) / (m + 1), exact for powers of two."""
     bits = raw_bits(e, value)
     # The mantissa is taken in sqrt(1/2)…sqrt(2), so that arguments near 1 lose nothing by cancellation.
@@ -96,11 +97,11 @@ def logarithm(e: Emitter, value: ir.Value) -> ir.Value:
     moved = e.b.add(bits, offset)
     exponent = e.b.sub(e.b.ashr(moved, e.like(moved, 23)), e.like(moved, 127))
     mantissa_bits = e.b.sub(bits, e.b.shl(exponent, e.like(exponent, 23)))
-    mantissa = e.b.fpext(e.bitcast(mantissa_bits, F32), lanes_of(F64))
+    mantissa = e.b.fpext(e.bitcast(mantissa_bits, F32), lanes_of(F64, value.type.count))
     ratio = e.b.fdiv(e.b.fsub(mantissa, e.like(mantissa, 1.0)), e.b.fadd(mantissa, e.like(mantissa, 1.0)))
     square = e.b.fmul(ratio, ratio)
     series = _polynomial(e, square, [2.0 / (math.log(2.0) * (2 * k + 1)) for k in range(8)])
-    whole = e.b.sitofp(exponent, lanes_of(F64))
+    whole = e.b.sitofp(exponent, lanes_of(F64, value.type.count))
     result = e.b.fptrunc(e.intrinsic("llvm.fma", ratio.type, [ratio, series, whole]), value.type)
     infinity = e.like(value, float("inf"))
     result = e.select(e.b.fcmp_ordered("==", value, infinity), infinity, result)
@@ -109,7 +110,7 @@ def logarithm(e: Emitter, value: ir.Value) -> ir.Value:
     return e.select(invalid, e.like(value, float("nan")), result)
 
 
-def _turn(e: Emitter, value: ir.Value, quarter: int) -> ir.Value:
+def _turn(e: StateEmitter, value: ir.Value, quarter: int) -> ir.Value:
     """sin(2 pi (value + quarter / 4)) in f32: Taylor polynomials in f64 on an eighth of a turn, exact at quarters."""
     # Beyond ±256 turns the hardware's argument is out of range: sin gives 0 there, cos 1.
     inside = e.b.fcmp_ordered("<=", magnitude(e, value), e.like(value, 256.0))
@@ -118,7 +119,8 @@ def _turn(e: Emitter, value: ir.Value, quarter: int) -> ir.Value:
     turn = e.b.fsub(limited, whole)
     quarters, integer = _nearest_integer(e, e.b.fmul(turn, e.like(turn, 4.0)))
     rest = e.b.fsub(turn, e.b.fmul(quarters, e.like(turn, 0.25)))
-    angle = e.b.fmul(e.b.fpext(rest, lanes_of(F64)), e.constant(lanes_of(F64), 2.0 * math.pi))
+    turned = e.b.fpext(rest, lanes_of(F64, value.type.count))
+    angle = e.b.fmul(turned, e.like(turned, 2.0 * math.pi))
     square = e.b.fmul(angle, angle)
     sine = e.b.fmul(angle, _polynomial(e, square, [(-1.0) ** k / math.factorial(2 * k + 1) for k in range(8)]))
     cosine = _polynomial(e, square, [(-1.0) ** k / math.factorial(2 * k) for k in range(8)])
@@ -131,12 +133,12 @@ def _turn(e: Emitter, value: ir.Value, quarter: int) -> ir.Value:
     return e.select(endless, e.like(value, float("nan")), result)
 
 
-def sine(e: Emitter, value: ir.Value) -> ir.Value:
+def sine(e: StateEmitter, value: ir.Value) -> ir.Value:
     """sin(2 pi value)."""
     return _turn(e, value, 0)
 
 
-def cosine(e: Emitter, value: ir.Value) -> ir.Value:
+def cosine(e: StateEmitter, value: ir.Value) -> ir.Value:
     """cos(2 pi value)."""
     return _turn(e, value, 1)
 
@@ -146,7 +148,7 @@ def _register(name: str, function: Function) -> None:
 
     @vector(aliases, "f32", "f32")
     def _(e: Emitter, a: ir.Value) -> ir.Value:
-        return _flushed(e, function(e, _flushed(e, a)))
+        return flushed(e, function(e, flushed(e, a)))
 
     @vector(f"v_{name}_f16", "f16", "f16")
     def _(e: Emitter, a: ir.Value) -> ir.Value:

@@ -1,0 +1,1 @@
+"""Semantics of PTX, a family a module."""
