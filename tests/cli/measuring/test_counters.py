@@ -141,6 +141,7 @@ def profiler(monkeypatch: pytest.MonkeyPatch, fake_gpu: FakeGpu) -> Callable[...
     return set_up
 
 
+RECORDING = Path(__file__).parent / "data" / "ncu-h200.csv"
 KERNELS = (
     "separate-kernels_kernel",
     "at::native::fill",
@@ -244,4 +245,45 @@ def test_what_is_profiled_needs_no_more_than_measuring() -> None:
 
 
 def test_ncu_says_other_things_before_its_table() -> None:
-    assert parse_ncu("==PROF== Connected to process 1\n==ERROR== nothing\n") == []
+    assert parse_ncu("==PROF== Connected to process 1\n==ERROR== nothing\n", wanted=NCU_METRICS) == []
+
+
+def test_a_recording_of_ncu_on_an_h200() -> None:
+    """`ncu` 2025.3.1: row-wise quantization of 4096 x 2048 bf16 by four kernels and by one, and others."""
+    dispatches = parse_ncu(RECORDING.read_text(), wanted=NCU_METRICS)
+    assert [item.kernel for item in dispatches] == [
+        *("row_amax_kernel", "scale_kernel", "multiply_kernel", "saturating_cast_kernel"),
+        *("rowwise_resident_kernel", "two_pass_kernel", "fill_kernel", "tile_scale_kernel", "tile_cast_kernel"),
+    ]
+    assert all(set(item.raw) == set(NCU_METRICS) for item in dispatches)
+    amax, _, _, cast, fused, bytewise, *_ = (counters_of(item.raw, tool="ncu") for item in dispatches)
+    values = 4096 * 2048
+    # Each value of 2 bytes is read once, in whole sectors; rows are of 2,048 values, 8 a lane.
+    assert amax["memory.load_sectors"] == amax["memory.l2_read_sectors"] == values * 2 / 32
+    assert amax["memory.load_requests"] == values / (32 * 8)
+    assert amax["memory.hbm_read_bytes"] == pytest.approx(values * 2, rel=0.001)
+    assert amax["duration_us"] == 8.352
+    # fp32 in, one byte out.
+    assert cast["memory.l2_read_sectors"] == values * 4 / 32 and cast["memory.l2_write_sectors"] == values / 32
+    assert cast["memory.bytes_transferred_l2"] == values * 5
+    # Values and two fp32 for each row, which share sectors with those of other rows, written by other programs.
+    assert fused["memory.store_sectors"] == values / 32 + 4096
+    assert fused["memory.lds_conflict_clk"] == 343 + 498
+    # Two passes over the values. 32 bytes of one column lie in a sector of the output: its lanes are 32 rows of it.
+    assert bytewise["memory.load_sectors"] == pytest.approx(2 * values, rel=0.001)
+    assert bytewise["memory.store_requests"] == pytest.approx(values / 32, rel=0.001)
+
+
+def test_what_ncu_prints_in_other_units_or_not_at_all() -> None:
+    heading = '"ID","Kernel Name","a__bytes.sum","a__time.sum","a__rate.pct"\n'
+    table = heading + '"","","Mbyte","us","%"\n"0","k","1,5.5","2","n/a"\n'
+    (one,) = parse_ncu(table, wanted=("a__bytes.sum", "a__time.sum", "a__rate.pct"))
+    assert one == Dispatch("k", {"a__bytes.sum": 15.5e6, "a__time.sum": 2000.0})
+    for text, told in (("many", "a__time.sum as 'many' us"), ("2", "a__time.sum as '2' furlong")):
+        broken = table.replace('"us"', f'"{told.split()[-1]}"').replace('"2"', f'"{text}"')
+        with pytest.raises(ProfilerOutputError, match=told):
+            parse_ncu(broken, wanted=("a__time.sum",))
+    with pytest.raises(ProfilerOutputError, match="no column 'Kernel Name'"):
+        parse_ncu('"ID","Name"\n"",""\n', wanted=())
+    with pytest.raises(ProfilerOutputError, match="no line with units"):
+        parse_ncu('"ID","Kernel Name"\n"0","k"\n', wanted=())

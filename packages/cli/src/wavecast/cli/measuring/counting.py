@@ -100,7 +100,7 @@ def count(
             out = place / f"pass-{number}"
             text = _run(tool, [*_words(tool, path, names, out), *child], seconds=seconds)
             try:
-                dispatches = parse_ncu(text) if tool is NCU else list(_collected(out))
+                dispatches = parse_ncu(text, wanted=names) if tool is NCU else list(_collected(out))
                 raws.append(aligned(list(_lines(launches)), dispatches, only_counted=tool.only_counted))
             except ProfilerOutputError as error:
                 raise CliError(f"the counters of {tool.name} cannot be read: {error}", hint=KEPT) from error

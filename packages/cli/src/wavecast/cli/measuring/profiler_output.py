@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import dropwhile
 from typing import Any
@@ -48,11 +48,12 @@ class Dispatch:
     raw: Mapping[str, float]
 
 
-def parse_ncu(text: str) -> list[Dispatch]:
+def parse_ncu(text: str, *, wanted: Collection[str]) -> list[Dispatch]:
     """The launches of ``ncu --csv --page raw``, in order.
 
     Args:
         text: Its output, whatever it says before the table included.
+        wanted: Metrics that it was asked for; it writes many others.
 
     Raises:
         ProfilerOutputError: There is a table, and it is not what is known of such tables.
@@ -66,7 +67,7 @@ def parse_ncu(text: str) -> list[Dispatch]:
     units, launches = rows[0], rows[1:]
     if units["ID"]:
         raise ProfilerOutputError("the table that ncu wrote has no line with units")
-    metrics = [name for name in units if name and "__" in name]
+    metrics = [name for name in units if name in wanted]
     return [Dispatch(row["Kernel Name"], _ncu_values(row, units, metrics)) for row in launches if row["ID"].isdigit()]
 
 
@@ -76,12 +77,10 @@ def _ncu_values(row: Mapping[str, str], units: Mapping[str, str], metrics: Itera
         text, unit = (row[name] or "").replace(",", ""), (units[name] or "").partition("/")[0]
         if not text or text.startswith("n/a"):
             continue
-        if unit not in UNIT_FACTORS:
-            continue  # a unit of something that nobody asked for
         try:
             values[name] = float(text) * UNIT_FACTORS[unit]
-        except ValueError as error:
-            raise ProfilerOutputError(f"ncu gives {name} as {text!r}") from error
+        except (KeyError, ValueError) as error:
+            raise ProfilerOutputError(f"ncu gives {name} as {text!r} {units[name]}".rstrip()) from error
     return values
 
 
