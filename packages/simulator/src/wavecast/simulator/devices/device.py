@@ -118,6 +118,11 @@ class Device:
             key for key, quantity in self.quantities.items() if quantity.is_uncertain and not key.startswith("link.")
         )
 
+    @property
+    def uncertain_links(self) -> tuple[str, ...]:
+        """Constants of links and queues that have a range, in the order of the file."""
+        return tuple(key for key, quantity in self.quantities.items() if quantity.is_uncertain and "link." in key)
+
     def with_value(self, key: str, value: float) -> Device:
         """This device with one constant changed, for sensitivity analysis.
 

@@ -193,7 +193,9 @@ def async_matmul(product: Product, node: Node, rank: int, *, workgroups: int | N
     columns = -(-product.n // tile_n)
     chunks = [(rank + step) % ranks for step in range(ranks)]
     waits = tuple(chunk for chunk in chunks for _ in range(columns * (rows // tile_m)))
-    shape: dict[str, int | str] = {"M": product.m, "N": product.n, "K": product.k, "dtype": product.dtype}
+    shape: dict[str, int | str] = {
+        "M": product.m, "N": product.n, "K": product.k, "dtype": product.dtype, "block_m": tile_m, "block_n": tile_n
+    }  # fmt: skip
     grid = min(native_grid(node) if workgroups is None else workgroups, len(waits))
     return Kernel("async matmul", "async-matmul", shape, grid, tile_waits=waits)
 

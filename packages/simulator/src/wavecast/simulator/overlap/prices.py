@@ -8,7 +8,6 @@ from wavecast.simulator.devices import Device
 from wavecast.simulator.overlap.collectives import COLLECTIVES, collective_time
 from wavecast.simulator.overlap.errors import OverlapError
 from wavecast.simulator.overlap.node import Node
-from wavecast.simulator.overlap.practice import native_grid, native_tile
 from wavecast.simulator.overlap.program import KernelLike
 from wavecast.simulator.overlap.times import KernelKey, KernelTime, kernel_key
 from wavecast.simulator.timing.gemm import Configuration, GemmProblem, Scaling, Tile, rank_kernels
@@ -33,6 +32,11 @@ class Prices:
         self.node = node
         self._found: dict[KernelKey, KernelTime] = dict(known or {})
 
+    @property
+    def products(self) -> Mapping[KernelKey, KernelTime]:
+        """Times found so far that do not depend on links: what another node of the same GPUs may know."""
+        return {key: time for key, time in self._found.items() if key[0] not in COLLECTIVES}
+
     def __call__(self, kernel: KernelLike) -> KernelTime:
         """The kernel's time alone on the GPU.
 
@@ -48,7 +52,7 @@ class Prices:
         if kernel.operator in COLLECTIVES:
             found = collective_time(kernel.operator, int(kernel.shape["bytes"]), self.node)
             return KernelTime(found.us, found.hbm_bytes)
-        prices: dict[str, Callable[[Mapping[str, int | str]], KernelTime]] = {
+        prices: dict[str, Callable[[KernelLike], KernelTime]] = {
             "matmul": self._library_product,
             "async-matmul": self._persistent_product,
             "fill": self._memory_bound,
@@ -57,30 +61,31 @@ class Prices:
         if kernel.operator not in prices:
             known = ", ".join((*COLLECTIVES, *prices))
             raise OverlapError(f"no time is known for operator {kernel.operator!r}; known are {known}")
-        return prices[kernel.operator](kernel.shape)
+        return prices[kernel.operator](kernel)
 
-    def _memory_bound(self, shape: Mapping[str, int | str]) -> KernelTime:
+    def _memory_bound(self, kernel: KernelLike) -> KernelTime:
         """Reads or writes some bytes; a sum of parts writes one part more."""
+        shape = kernel.shape
         moved = float(shape["bytes"]) * (1 + 1 / float(shape["parts"]) if "parts" in shape else 1)
         fixed_us = self.node.device.launch.back_to_back_us + self.node.link.smallest_kernel_us
         return KernelTime(fixed_us + moved / self.node.hbm_gb_s * 1e-3, moved)
 
-    def _library_product(self, shape: Mapping[str, int | str]) -> KernelTime:
+    def _library_product(self, kernel: KernelLike) -> KernelTime:
         device = self.node.device
-        return _product(shape, device, LIBRARIES[device.arch])
+        return _product(kernel.shape, device, LIBRARIES[device.arch])
 
-    def _persistent_product(self, shape: Mapping[str, int | str]) -> KernelTime:
-        """As many workgroups as the native path starts, each tile after tile."""
-        device, (m, n) = self.node.device, native_tile(self.node)
+    def _persistent_product(self, kernel: KernelLike) -> KernelTime:
+        """As many workgroups as the kernel has, each tile after tile."""
+        device, m, n = self.node.device, int(kernel.shape["block_m"]), int(kernel.shape["block_n"])
         if device.arch == "sm_90":
-            tile = Tile(m, n, lds_stages=4, ahead=3, wave_rows=m // 64, wave_columns=1)
-            kernel = Configuration(tile, persistent=True, cluster=(2, 1), workgroups_per_cu=1)
+            tile = Tile(m, n, lds_stages=4, ahead=3, wave_rows=max(1, m // 64), wave_columns=1)
+            configuration = Configuration(tile, persistent=True, cluster=(2, 1), workgroups_per_cu=1)
         else:
-            kernel = Configuration(Tile(m, n), persistent=True, window=1, workgroups_per_cu=1)
-        whole = _product(shape, device, kernel)
-        # The model of products fills all compute units; the grid that leaves some free takes more rounds.
-        tiles, units, grid = whole.tiles or 1, device.compute.num_cu, native_grid(self.node)
-        rounds, more = -(-tiles // min(tiles, units)), -(-tiles // min(tiles, grid))
+            configuration = Configuration(Tile(m, n), persistent=True, window=1, workgroups_per_cu=1)
+        whole = _product(kernel.shape, device, configuration)
+        # The model of products fills all compute units; a grid that leaves some free takes more rounds.
+        tiles, units = whole.tiles or 1, device.compute.num_cu
+        rounds, more = -(-tiles // min(tiles, units)), -(-tiles // min(tiles, units, kernel.workgroups))
         return KernelTime(whole.alone_us * more / rounds, whole.hbm_bytes, whole.tiles)
 
 

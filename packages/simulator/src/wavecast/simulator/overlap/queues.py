@@ -82,8 +82,10 @@ def title(operation: OperationLike) -> str:
         case "kernel":
             return operation.name
         case "copy":
-            size = operation.size_bytes
-            return f"copy {size / 2**20:.3g} MiB {operation.source_rank}→{operation.target_rank}"
+            size = f"{operation.size_bytes / 2**20:.3g} MiB"
+            if operation.source_rank == operation.target_rank:
+                return f"local copy {size}"
+            return f"copy {size} {operation.source_rank}→{operation.target_rank}"
         case "write-signal":
             return f"write signal {operation.signal} of GPU {operation.rank}"
         case "wait-signal":

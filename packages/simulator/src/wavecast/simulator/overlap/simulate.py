@@ -133,6 +133,8 @@ class Simulation:
         elif operation.kind == "copy":
             started = yield from self._copy(item, operation)
             start, units = started
+        elif operation.kind == "write-signal" and self.ran_last.get((stream.rank, stream.name)) == "fetcher":
+            self.write(operation.rank, operation.signal, operation.value)  # by the workgroups that have just copied
         elif operation.kind == "write-signal":
             yield from self._change_to(stream, "signal")
             start = yield from self._signal_kernel(item)
@@ -239,9 +241,11 @@ class Simulation:
                 start = self.env.now
                 yield self._transfer(copy, float("inf"))
             return start, 0
-        yield from self._change_to(stream, "kernel")
-        yield self.env.timeout(self.node.device.launch.back_to_back_us)
-        workgroups = link.blit_workgroups if engine == "blit" else self._fetchers()
+        started = self.ran_last.get((stream.rank, stream.name)) == engine == "fetcher"
+        yield from self._change_to(stream, "fetcher" if engine == "fetcher" else "kernel")
+        if not started:  # workgroups that fetch belong to one launch
+            yield self.env.timeout(self.node.device.launch.back_to_back_us)
+        workgroups = link.blit_workgroups if engine == "blit" else self.fetchers()
         assert workgroups is not None
         running = self._launch(item, workgroups, most_units=workgroups, tile_us=0.0, tiles=workgroups)
         yield running.finished
@@ -251,7 +255,7 @@ class Simulation:
         self._retire(running)
         return start, units
 
-    def _fetchers(self) -> int:
+    def fetchers(self) -> int:
         """Workgroups that saturate the links to one GPU."""
         link = self.node.link
         return max(1, round(link.links_per_peer * link.kernel_gb_s / link.unit_gb_s))

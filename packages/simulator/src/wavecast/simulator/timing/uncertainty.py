@@ -12,7 +12,12 @@ _NEGLIGIBLE = 1e-4
 
 
 def sensitivities(
-    time_us: Callable[[Device], float], device: Device, *, point_us: float, others: Sequence[Sensitivity] = ()
+    time_us: Callable[[Device], float],
+    device: Device,
+    *,
+    point_us: float,
+    others: Sequence[Sensitivity] = (),
+    keys: Sequence[str] | None = None,
 ) -> tuple[Sensitivity, ...]:
     """Move each uncertain constant to the ends of its range, alone.
 
@@ -21,12 +26,13 @@ def sensitivities(
         device: The constants.
         point_us: The prediction for ``device``.
         others: What moves the result besides constants.
+        keys: Constants to move; None: the uncertain ones of one GPU.
 
     Returns:
         Those that move the result, the strongest first.
     """
     moved = list(others)
-    for key in device.uncertain:
+    for key in device.uncertain if keys is None else keys:
         quantity = device.quantities[key]
         ends = [time_us(device.with_value(key, value)) for value in (quantity.low, quantity.high) if value is not None]
         moved.append(Sensitivity(key, *ends))

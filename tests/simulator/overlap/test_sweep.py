@@ -1,0 +1,77 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from wavecast.simulator.devices import load_device
+from wavecast.simulator.errors import MissingToolError
+from wavecast.simulator.overlap import sweep as sweeping
+from wavecast.simulator.overlap.collectives import collective_time
+from wavecast.simulator.overlap.node import Node
+from wavecast.simulator.overlap.practice import Product, all_gather_matmul, matmul
+from wavecast.simulator.overlap.prices import Prices
+from wavecast.simulator.overlap.simulate import simulate
+from wavecast.simulator.overlap.sweep import GATHER, SCATTER, Configuration, sweep
+from wavecast.simulator.overlap.trace import trace_events
+from wavecast.simulator.overlap.verdict import judge
+
+SMALL = Product(4096, 1024, 512)
+LARGE = Product(8192, 8192, 8192)
+
+
+def test_answers_come_in_the_order_of_the_questions_with_a_reason_each() -> None:
+    asked = [
+        Configuration(GATHER, LARGE, 2, "sequence", "h200"),
+        Configuration(SCATTER, SMALL, 2, "decomposed", "h200"),
+        Configuration(GATHER, LARGE, 2, "decomposed", "h200"),
+        Configuration(GATHER, Product(2048, 512, 512), 64, "sequence", "mi300x"),
+    ]
+    answers = sweep(asked, jobs=1)
+    assert [answer.configuration for answer in answers] == asked
+    sequence, small, decomposed, impossible = answers
+    assert sequence.verdict is not None and decomposed.verdict is not None and small.verdict is not None
+    assert "one after the other" in sequence.verdict.reason
+    assert decomposed.verdict.total_us < sequence.verdict.total_us
+    assert decomposed.verdict.reason.startswith("hides")
+    assert small.verdict.reason.startswith("loses")
+    assert impossible.verdict is None
+    assert "64 GPUs do not make a node" in impossible.problem
+
+
+def test_processes_find_what_one_finds() -> None:
+    asked = [Configuration(GATHER, SMALL, ranks, "decomposed", "mi300x") for ranks in (2, 4)]
+    asked += [Configuration(GATHER, Product(4096, 2048, 512), 2, "native-upstream", "mi300x")]
+    assert sweep(asked, jobs=2) == sweep(asked, jobs=1)
+
+
+def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "find_spec", lambda name: None)
+    with pytest.raises(MissingToolError, match="'distributed', which is not installed") as refused:
+        sweep([Configuration(GATHER, SMALL, 2, "sequence", "h200")], cluster="tcp://nowhere:1")
+    assert "wavecast-simulator[cluster]" in refused.value.hint
+
+
+def test_the_parts_of_a_verdict_add_up_and_one_link_of_seven_is_named() -> None:
+    node, product = Node(load_device("mi300x"), 8), Product(8192, 3584, 8192)
+    prices = Prices(node)
+    outcome = simulate(all_gather_matmul(product, node, "decomposed"), node, prices)
+    whole_us = prices(matmul(product, product.m)).alone_us
+    verdict = judge(outcome, node, whole_us=whole_us, collective=collective_time("all-gather", 2**27, node))
+    assert verdict.product_us + verdict.exposed_us == pytest.approx(verdict.total_us)
+    assert verdict.moving_us + verdict.idle_us == pytest.approx(verdict.exposed_us)
+    assert verdict.product_us == pytest.approx(whole_us + verdict.stretch_us)
+    assert verdict.lanes == 2
+    assert "copies use 2 of 7 links at a time" in verdict.reason
+
+
+def test_a_trace_has_every_operation_in_the_format_of_trace_viewers() -> None:
+    node = Node(load_device("h200"), 2)
+    outcome = simulate(all_gather_matmul(SMALL, node, "decomposed"), node, Prices(node))
+    document = json.loads(json.dumps(trace_events(outcome, name="x")))
+    complete = [event for event in document["traceEvents"] if event["ph"] == "X" and event["cat"] != "wait"]
+    assert len(complete) == len(outcome.spans)
+    assert all(event["dur"] >= 0 for event in complete)
+    assert max(event["ts"] + event["dur"] for event in complete) == pytest.approx(outcome.total_us)
+    names = {event["args"]["name"] for event in document["traceEvents"] if event["ph"] == "M"}
+    assert names == {"GPU 0", "GPU 1", "current", "backend"}
