@@ -48,6 +48,9 @@ class ImmediateMemory:
     def window_addresses(self) -> torch.Tensor:
         return torch.tensor([self._address_of(b) for b in self.buffers], device=self.buffers[0].device)
 
+    def signal_addresses(self) -> torch.Tensor:
+        return torch.tensor([self._address_of(pad) for pad in self.pads], device=self.pads[0].device)
+
     def signals(self, rank: int) -> torch.Tensor:
         return self.pads[rank]
 

@@ -78,6 +78,28 @@ def wait_for_signal(signal_ptr, expected, polls, ON_GFX: tl.constexpr):
 
 
 @triton.jit
+def finish_stores(ON_GFX: tl.constexpr):
+    """Wait until the stores of all waves of this program are through, so that one thread can release them.
+
+    On AMD a release by one wave is of what has come to the caches, and the barrier by itself waits for LDS alone: each
+    wave waits for its own stores first.
+    """
+    if ON_GFX:
+        tl.inline_asm_elementwise("s_waitcnt vmcnt(0)", "=v,0", [0], dtype=tl.int32, is_pure=False, pack=1)
+    tl.debug_barrier()
+
+
+@triton.jit
+def count_and_signal(count_ptr, parts, signal_ptr, call, ON_GFX: tl.constexpr):
+    """Count a part of a chunk as written; the one that counts the last sets the signal, at system scope."""
+    finish_stores(ON_GFX)
+    counted = same_in_all_lanes(tl.atomic_add(count_ptr, 1, sem="release", scope="sys"), ON_GFX)
+    if counted == parts - 1:
+        tl.atomic_xchg(count_ptr, 0, sem="acquire", scope="sys")
+        tl.atomic_xchg(signal_ptr, call, sem="release", scope="sys")
+
+
+@triton.jit
 def report_failure(failure_ptr, index, expected, seen, ON_GFX: tl.constexpr):
     """Keep the first signal that did not come: (1, its index, the expected value, the seen one)."""
     first = same_in_all_lanes(tl.atomic_cas(failure_ptr, 0, 1, sem="relaxed", scope="sys"), ON_GFX)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wavecast.kernels.async_tp.device_signals import FETCHED, same_in_all_lanes
+from wavecast.kernels.async_tp.device_signals import FETCHED, count_and_signal
 
 
 @triton.jit
@@ -45,7 +45,4 @@ def fetch_chunks(
         if SCALES:
             source_ptr = (window + scales_at).to(scales_ptr.dtype)
             fetch_part(scales_ptr + source.to(tl.int64) * chunk_scales, source_ptr, chunk_scales, part, FETCHERS, 1024)
-        done = same_in_all_lanes(tl.atomic_add(state_ptr + FETCHED + source, 1, sem="acq_rel", scope="gpu"), ON_GFX)
-        if done == FETCHERS - 1:
-            tl.store(state_ptr + FETCHED + source, 0)
-            tl.atomic_xchg(signals_ptr + source, call, sem="release", scope="sys")
+        count_and_signal(state_ptr + FETCHED + source, FETCHERS, signals_ptr + source, call, ON_GFX)

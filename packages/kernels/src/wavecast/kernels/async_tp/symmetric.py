@@ -46,6 +46,10 @@ class SymmetricMemory(Protocol):
         """(ranks,) int64: where each rank's buffer begins, for kernels of this rank that reach it by address."""
         ...
 
+    def signal_addresses(self) -> torch.Tensor:
+        """(ranks,) int64: where each rank's signal pad begins, likewise."""
+        ...
+
     def signals(self, rank: int) -> torch.Tensor:
         """(signal_count,) int32 signal pad of a rank; all zero before the first call."""
         ...

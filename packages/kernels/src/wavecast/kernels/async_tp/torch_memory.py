@@ -39,7 +39,8 @@ class TorchSymmetricMemory:
             self._handle.get_buffer(rank, (self._pad_bytes + window_bytes,), torch.uint8) for rank in range(self.ranks)
         ]
         self._pads = [buffer[: self._pad_bytes].view(torch.int32) for buffer in self._buffers]
-        self._addresses = torch.tensor(self._handle.buffer_ptrs, dtype=torch.int64, device=device) + self._pad_bytes
+        self._pad_addresses = torch.tensor(self._handle.buffer_ptrs, dtype=torch.int64, device=device)
+        self._window_addresses = self._pad_addresses + self._pad_bytes
         self._streams: dict[str, torch.cuda.Stream] = {}
         torch.cuda.synchronize(device)
         dist.barrier(group)
@@ -57,7 +58,11 @@ class TorchSymmetricMemory:
 
     def window_addresses(self) -> torch.Tensor:
         """See `SymmetricMemory.window_addresses`."""
-        return self._addresses
+        return self._window_addresses
+
+    def signal_addresses(self) -> torch.Tensor:
+        """See `SymmetricMemory.signal_addresses`."""
+        return self._pad_addresses
 
     def signals(self, rank: int) -> torch.Tensor:
         """See `SymmetricMemory.signals`."""

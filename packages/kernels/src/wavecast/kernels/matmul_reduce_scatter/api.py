@@ -6,11 +6,15 @@ import torch
 import torch.distributed as dist
 
 from wavecast.kernels.all_gather_matmul.api import facts_of, log_selection
-from wavecast.kernels.async_tp.groups import group_of
+from wavecast.kernels.async_tp.groups import group_of, workspace_of
 from wavecast.kernels.async_tp.messages import reduced_chunk
-from wavecast.kernels.async_tp.products import sum_in_fp32
-from wavecast.kernels.async_tp.selection import Setting, select_way, setting_from
+from wavecast.kernels.async_tp.products import column_major, sum_in_fp32
+from wavecast.kernels.async_tp.selection import Setting, Way, select_way, setting_from
+from wavecast.kernels.async_tp.workspace import Workspace
+from wavecast.kernels.device import active_arch
+from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts
+from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
 
 REDUCTIONS = ("sum", "avg")
 
@@ -50,6 +54,7 @@ def matmul_reduce_scatter(
     Raises:
         ValueError: wrong rank, dtype, shape or device, a size that the ranks do not divide, or another reduction.
         RuntimeError: the overlapped path is asked for and not possible.
+        SignalTimeoutError: a kernel of an earlier call has given up waiting for a rank.
     """
     if reduce_op not in REDUCTIONS:
         raise ValueError(f"reduce_op is {reduce_op!r}; wanted is one of {', '.join(REDUCTIONS)}")
@@ -59,10 +64,32 @@ def matmul_reduce_scatter(
     parts = as_parts(a, b, group.size(), scatter_dim, a_inverse, b_inverse, out_dtype)
     chosen = select_way(facts_of(parts.a, b.shape[1], group), setting_from() if setting is None else Setting(setting))
     log_selection("matmul_reduce_scatter", chosen)
+    average = reduce_op == "avg"
+    if chosen.way is Way.OVERLAPPED:
+        workspace = workspace_of(group, window_bytes(parts.rows, b.shape[1], group.size()))
+        return parts.unfolded(overlapped_matmul_reduce_scatter(workspace, parts, b, out_dtype, average=average))
     total = decomposed_matmul_reduce_scatter(parts, b, group)
-    if reduce_op == "avg":
+    if average:
         total /= group.size()
     return parts.unfolded(total.to(out_dtype))
+
+
+def overlapped_matmul_reduce_scatter(
+    workspace: Workspace, parts: Parts, b: torch.Tensor, out_dtype: torch.dtype, *, average: bool
+) -> torch.Tensor:
+    """The call over any symmetric memory, on checked arguments: this rank's part, as a matrix (rows, N)."""
+    b = column_major(b)
+    out = torch.empty((parts.rows, b.shape[1]), dtype=out_dtype, device=b.device)
+    plan = plan_matmul_reduce_scatter(
+        rows=parts.rows,
+        columns=b.shape[1],
+        length=b.shape[0],
+        ranks=parts.ranks,
+        element_bytes=b.element_size(),
+        arch=active_arch(),
+    )
+    launch_matmul_reduce_scatter(workspace, parts, b, out, plan, average=average)
+    return out
 
 
 def decomposed_matmul_reduce_scatter(parts: Parts, b: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:

@@ -1,0 +1,122 @@
+# mypy: ignore-errors
+"""Device code of matmul+reduce-scatter: persistent programs that write each rank's part of the sum where it is added.
+
+The product is (ranks * rows, n). Tiles of the rank that is farthest behind are computed first, and written in fp32 into
+that rank's window; when all of a rank's tiles are there, it is signalled. This rank's own tiles come last: each adds,
+when it is computed, what the others have written into this rank's window meanwhile. There is no further pass, and one
+rounding.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from wavecast.kernels.async_tp.device_signals import (
+    CALL,
+    FETCHED,
+    count_and_signal,
+    finish_call,
+    report_failure,
+    wait_for_signal,
+)
+from wavecast.kernels.grouped_gemm.tiles import (
+    column_scales,
+    first_tile,
+    row_scales,
+    store_tile,
+    sum_of_products,
+    tile_position,
+)
+
+
+@triton.jit
+def wait_for_others(signals_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX: tl.constexpr):
+    """Whether every other rank's part of this rank's rows has come."""
+    there = True
+    source = 0
+    while source < ranks:
+        if source != rank:
+            seen = wait_for_signal(signals_ptr + source, call, polls, ON_GFX)
+            if seen - call < 0:
+                report_failure(failure_ptr, source, call, seen, ON_GFX)
+                there = False
+                source = ranks
+        source += 1
+    return there
+
+
+@triton.jit(do_not_specialize=["rows", "n_units", "k_units", "b_units", "rank", "ranks", "polls", "factor"])
+def matmul_reduce_scatter_kernel(
+    a_ptr, b_ptr, out_ptr, a_inverse_ptr, b_inverse_ptr, window_ptr, windows_ptr, pads_ptr, signals_ptr, state_ptr,
+    failure_ptr, rows, n_units, k_units, b_units, rank, ranks, polls, factor, SCALED: tl.constexpr,
+    A_ROWS: tl.constexpr, B_COLUMNS: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, CUT: tl.constexpr,
+    IMPRECISE: tl.constexpr, ON_GFX: tl.constexpr, XCDS: tl.constexpr, BAND: tl.constexpr, BLOCK_M: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """out (rows, n) = factor times the sum over ranks of this rank's rows of a (ranks * rows, k) times b (k, n).
+
+    Args:
+        window_ptr: this rank's window: for every other rank, from the next one behind on, fp32 (rows, n).
+        windows_ptr, pads_ptr: int64 address of every rank's window and signal pad.
+        signals_ptr: this rank's pad; a word for every rank: the number of the call of which its part has come.
+        state_ptr, failure_ptr, polls: as of `all_gather_matmul_kernel`.
+        factor: fp32, 1 or one over the number of ranks.
+        SCALED, A_ROWS, B_COLUMNS: whether there are scales, and one for each row or column, not one for all.
+    """
+    n = n_units * N_UNIT
+    k = k_units * UNIT
+    tiles_m = tl.cdiv(rows, BLOCK_M)
+    tiles_n = tl.cdiv(n, BLOCK_N)
+    part_tiles = tiles_m * tiles_n
+    call = tl.load(state_ptr + CALL)
+    complete = False
+    tile = first_tile(XCDS)
+    while tile < ranks * part_tiles:
+        step = tile // part_tiles
+        tile_m, tile_n = tile_position(tile - step * part_tiles, tiles_m, tiles_n, BAND)
+        target = rank - 1 - step
+        target = tl.where(target < 0, target + ranks, target)
+        row = tile_m * BLOCK_M
+        column = tile_n * BLOCK_N
+        rows_left = rows - row
+        columns_left = n - column
+        a_row = target.to(tl.int64) * rows + row
+        acc = sum_of_products(
+            a_ptr + a_row * k, b_ptr + column.to(tl.int64) * (b_units * UNIT),
+            tl.minimum(tl.arange(0, BLOCK_M), rows_left - 1) * k,
+            tl.minimum(tl.arange(0, BLOCK_N), columns_left - 1) * (b_units * UNIT), 0, k, UNIT, False, CUT, BLOCK_K,
+            IMPRECISE,
+        )  # fmt: skip
+        if SCALED:
+            if A_ROWS:
+                acc *= row_scales(a_inverse_ptr + a_row, BLOCK_M, rows_left)
+            else:
+                acc *= tl.load(a_inverse_ptr)
+            if B_COLUMNS:
+                acc *= column_scales(b_inverse_ptr + column, BLOCK_N, columns_left)
+            else:
+                acc *= tl.load(b_inverse_ptr)
+        place = row.to(tl.int64) * n + column
+        if step < ranks - 1:
+            there_ptr = tl.load(windows_ptr + target).to(window_ptr.dtype) + step.to(tl.int64) * rows * n
+            store_tile(there_ptr + place, acc, n_units, N_UNIT, rows_left, columns_left, ON_GFX)
+            pad_ptr = tl.load(pads_ptr + target).to(signals_ptr.dtype)
+            count_and_signal(state_ptr + FETCHED + target, part_tiles, pad_ptr + rank, call, ON_GFX)
+            tile += tl.num_programs(0)
+        else:
+            if not complete:
+                complete = wait_for_others(signals_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX)
+            if complete:
+                offsets = tl.arange(0, BLOCK_M)[:, None] * n + tl.arange(0, BLOCK_N)[None, :]
+                inside = (tl.arange(0, BLOCK_M) < rows_left)[:, None] & (tl.arange(0, BLOCK_N) < columns_left)[None, :]
+                part_ptr = window_ptr + place
+                for _other in range(ranks - 1):
+                    acc += tl.load(part_ptr + offsets, mask=inside, other=0.0)
+                    part_ptr += rows.to(tl.int64) * n
+                acc *= factor
+                store_tile(out_ptr + place, acc, n_units, N_UNIT, rows_left, columns_left, ON_GFX)
+                tile += tl.num_programs(0)
+            else:  # what is not there now will not be: the other programs find out by themselves
+                tile = ranks * part_tiles
+    finish_call(state_ptr, call, tl.num_programs(0), ON_GFX)

@@ -1,0 +1,53 @@
+"""Matmul+reduce-scatter over symmetric memory: what is put on which stream."""
+
+from __future__ import annotations
+
+import torch
+
+from wavecast.kernels.async_tp.symmetric import COMPUTE
+from wavecast.kernels.async_tp.workspace import Workspace
+from wavecast.kernels.checks import check_fits_int32
+from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
+from wavecast.kernels.grouped_gemm.plan import unit_of
+from wavecast.kernels.matmul_reduce_scatter.kernel import matmul_reduce_scatter_kernel
+from wavecast.kernels.matmul_reduce_scatter.operands import Parts
+from wavecast.kernels.matmul_reduce_scatter.plan import MatmulReduceScatterPlan
+
+
+def launch_matmul_reduce_scatter(
+    workspace: Workspace, parts: Parts, b: torch.Tensor, out: torch.Tensor, plan: MatmulReduceScatterPlan, *,
+    average: bool,
+) -> None:  # fmt: skip
+    """Put one call on the caller's stream. Nothing is waited for on the host.
+
+    Args:
+        workspace: of this rank, whose windows hold `window_bytes`.
+        parts: the left operand and the scales.
+        b: (K, N), K contiguous.
+        out: (rows, N), contiguous.
+        plan: how the product is carried out.
+        average: whether the sum is divided by the number of ranks.
+
+    Raises:
+        ValueError: sizes beyond what the kernel's 32-bit numbers or the windows hold.
+    """
+    memory, gemm = workspace.memory, plan.gemm
+    rows, n, k, ranks = parts.rows, b.shape[1], parts.a.shape[1], memory.ranks
+    check_tile_offsets(gemm, k, b.stride(1), n, k)
+    tiles = ranks * -(-rows // gemm.block_m) * -(-n // gemm.block_n)
+    check_fits_int32("tiles of the product", tiles + gemm.programs)
+    check_fits_int32("rows of the product, rounded up to whole tiles,", ranks * rows + gemm.block_m)
+    window = memory.window(memory.rank, ((ranks - 1) * rows, n), torch.float32)
+    unit, n_unit = unit_of(k, b.stride(1)), unit_of(n)
+    compute = memory.stream(COMPUTE)
+    a_inverse, b_inverse = parts.a_inverse, parts.b_inverse
+    with memory.launching(compute):
+        matmul_reduce_scatter_kernel[(gemm.programs,)](
+            parts.a, b, out, a_inverse, b_inverse, window, memory.window_addresses(), memory.signal_addresses(),
+            memory.signals(memory.rank), workspace.state, workspace.failure, rows, n // n_unit, k // unit,
+            b.stride(1) // unit, memory.rank, ranks, plan.polls, 1.0 / ranks if average else 1.0,
+            SCALED=a_inverse is not None, A_ROWS=a_inverse is not None and a_inverse.ndim > 0,
+            B_COLUMNS=b_inverse is not None and b_inverse.ndim > 0, UNIT=unit, N_UNIT=n_unit,
+            CUT=k % gemm.block_k != 0, IMPRECISE=imprecise_sum(parts.a.dtype, gemm), **gemm.constants,
+        )  # fmt: skip
+    memory.barrier(compute)

@@ -1,0 +1,52 @@
+"""How matmul+reduce-scatter is carried out for a shape on an architecture: tiles, grid and order. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from wavecast.kernels.all_gather_matmul.plan import TIMEOUT_POLLS
+from wavecast.kernels.async_tp.order import band_within
+from wavecast.kernels.grouped_gemm.plan import GemmPlan, plan_gemm
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulReduceScatterPlan:
+    """How a call is carried out.
+
+    Attributes:
+        gemm: tiles of the product, of which each is of one rank's part; its grid.
+        polls: after how many polls of a signal the kernel gives up.
+        reason: why, in a few sentences.
+    """
+
+    gemm: GemmPlan
+    polls: int
+    reason: str
+
+
+@lru_cache
+def plan_matmul_reduce_scatter(
+    *, rows: int, columns: int, length: int, ranks: int, element_bytes: int, arch: str | None
+) -> MatmulReduceScatterPlan:
+    """The plan of (ranks * rows, length) times (length, columns), of which every rank keeps ``rows`` rows.
+
+    Args:
+        rows: of a rank's part.
+        columns, length: N and K.
+        ranks: size of the group.
+        element_bytes: of an operand's element, 1 or 2.
+        arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None.
+    """
+    gemm = plan_gemm(rows, columns, length, ranks, element_bytes=element_bytes, arch=arch)
+    gemm = replace(gemm, band=band_within(rows, gemm.block_m, gemm.band))
+    return MatmulReduceScatterPlan(
+        gemm, TIMEOUT_POLLS,
+        f"{gemm.reason}; programs write fp32 sums into the windows of the ranks that they are for, the farthest first, "
+        "and signal them: nothing else moves data, no unit is left free",
+    )  # fmt: skip
+
+
+def window_bytes(rows: int, columns: int, ranks: int) -> int:
+    """Size of a window: the other ranks' fp32 sums."""
+    return 4 * (ranks - 1) * rows * columns
