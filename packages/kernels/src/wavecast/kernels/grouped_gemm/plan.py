@@ -126,7 +126,15 @@ def candidates(arch: str | None, element_bytes: int) -> tuple[Tile, ...]:
 
 @lru_cache
 def plan_gemm(
-    rows: int, columns: int, length: int, groups: int = 1, *, jagged: bool = False, element_bytes: int, arch: str | None
+    rows: int,
+    columns: int,
+    length: int,
+    groups: int = 1,
+    *,
+    jagged: bool = False,
+    element_bytes: int,
+    arch: str | None,
+    largest: int | None = None,
 ) -> GemmPlan:
     """The candidate that is through first, if all tiles of a kind take equally long.
 
@@ -139,6 +147,7 @@ def plan_gemm(
             mean, and to cut a tile in half at its end.
         element_bytes: of an operand's element, 1 or 2.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None for the interpreter.
+        largest: values of a tile at most, for kernels that need registers beside the sum.
     """
     on_gfx = arch is None or not arch.startswith("sm_")
     units = compute_units(arch)
@@ -150,7 +159,8 @@ def plan_gemm(
         slots = units * tile.per_unit
         return tiles, -(-tiles // slots) * slots * tile.m * tile.n * (length / tile.rate + tile.between)
 
-    tile = min(candidates(arch, element_bytes), key=lambda tile: estimate(tile)[1])
+    possible = (t for t in candidates(arch, element_bytes) if largest is None or t.m * t.n <= largest)
+    tile = min(possible, key=lambda tile: estimate(tile)[1])
     xcds = XCDS if on_gfx else 1
     most_tiles = (-(-rows // tile.m) + groups if jagged else groups * -(-rows // tile.m)) * -(-columns // tile.n)
     slots = units * tile.per_unit

@@ -145,14 +145,15 @@ def store_tile(out_ptr, acc, row_stride, UNIT: tl.constexpr, rows_left, columns_
 
     In the layout of AMD's matrix unit a lane has 4 neighbours of a row and its wave few lanes along one: 8-byte stores
     that fill no line. The third axis keeps the compiler from storing like this; it exchanges the values through LDS, in
-    pieces that fit the operands' room there, and stores 16 bytes a lane, whole lines. NVIDIA's does so by itself.
+    pieces that fit the operands' room there, and stores 16 bytes a lane, whole lines. NVIDIA's does so by itself. Of
+    fp32, 4 neighbours are 16 bytes as they are, and a whole tile would have no room in LDS.
 
     Offsets are made here: kept from tile to tile, as the compiler would, they would take registers beside the sum.
     """
     values = acc.to(out_ptr.dtype.element_ty)
     rows = index_here(acc.shape[0], row_stride, 16, ON_GFX)[:, None]
     row_stride = issued_here_scalar(row_stride, ON_GFX) * UNIT
-    if ON_GFX:
+    if ON_GFX and values.dtype.primitive_bitwidth < 32:
         VECTOR: tl.constexpr = 8
         vectors: tl.constexpr = acc.shape[1] // VECTOR
         values = tl.reshape(values, (acc.shape[0], vectors, VECTOR))

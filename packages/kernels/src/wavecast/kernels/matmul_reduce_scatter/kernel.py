@@ -46,6 +46,33 @@ def wait_for_others(signals_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX: 
     return there
 
 
+@triton.jit
+def column_halves(x):
+    """The left and the right half of the columns."""
+    return x.reshape(x.shape[0], 2, x.shape[1] // 2).permute(0, 2, 1).split()
+
+
+@triton.jit
+def add_and_store(
+    part, first: tl.constexpr, out_ptr, window_ptr, rows, n, n_units, ranks, factor, rows_left, columns_left,
+    N_UNIT: tl.constexpr, ON_GFX: tl.constexpr,
+):  # fmt: skip
+    """Add what the others have computed of some columns of a tile, from ``first`` on, and store the sum.
+
+    Of a quarter of the columns: the values that are loaded come through LDS into the layout of the sum, and those of a
+    whole tile have no room there.
+    """
+    row = tl.arange(0, part.shape[0])
+    column = tl.arange(0, part.shape[1])
+    offsets = row[:, None] * n + column[None, :]
+    inside = (row < rows_left)[:, None] & (column < columns_left - first)[None, :]
+    other_ptr = window_ptr + first
+    for _other in range(ranks - 1):
+        part += tl.load(other_ptr + offsets, mask=inside, other=0.0)
+        other_ptr += rows.to(tl.int64) * n
+    store_tile(out_ptr + first, part * factor, n_units, N_UNIT, rows_left, columns_left - first, ON_GFX)
+
+
 @triton.jit(do_not_specialize=["rows", "n_units", "k_units", "b_units", "rank", "ranks", "polls", "factor"])
 def matmul_reduce_scatter_kernel(
     a_ptr, b_ptr, out_ptr, a_inverse_ptr, b_inverse_ptr, window_ptr, windows_ptr, pads_ptr, signals_ptr, state_ptr,
@@ -108,14 +135,18 @@ def matmul_reduce_scatter_kernel(
             if not complete:
                 complete = wait_for_others(signals_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX)
             if complete:
-                offsets = tl.arange(0, BLOCK_M)[:, None] * n + tl.arange(0, BLOCK_N)[None, :]
-                inside = (tl.arange(0, BLOCK_M) < rows_left)[:, None] & (tl.arange(0, BLOCK_N) < columns_left)[None, :]
-                part_ptr = window_ptr + place
-                for _other in range(ranks - 1):
-                    acc += tl.load(part_ptr + offsets, mask=inside, other=0.0)
-                    part_ptr += rows.to(tl.int64) * n
-                acc *= factor
-                store_tile(out_ptr + place, acc, n_units, N_UNIT, rows_left, columns_left, ON_GFX)
+                left, right = column_halves(acc)
+                first, second = column_halves(left)
+                third, fourth = column_halves(right)
+                QUARTER: tl.constexpr = BLOCK_N // 4
+                add_and_store(first, 0 * QUARTER, out_ptr + place, window_ptr + place, rows, n, n_units, ranks, factor,
+                              rows_left, columns_left, N_UNIT, ON_GFX)  # fmt: skip
+                add_and_store(second, 1 * QUARTER, out_ptr + place, window_ptr + place, rows, n, n_units, ranks, factor,
+                              rows_left, columns_left, N_UNIT, ON_GFX)  # fmt: skip
+                add_and_store(third, 2 * QUARTER, out_ptr + place, window_ptr + place, rows, n, n_units, ranks, factor,
+                              rows_left, columns_left, N_UNIT, ON_GFX)  # fmt: skip
+                add_and_store(fourth, 3 * QUARTER, out_ptr + place, window_ptr + place, rows, n, n_units, ranks, factor,
+                              rows_left, columns_left, N_UNIT, ON_GFX)  # fmt: skip
                 tile += tl.num_programs(0)
             else:  # what is not there now will not be: the other programs find out by themselves
                 tile = ranks * part_tiles

@@ -9,6 +9,9 @@ from wavecast.kernels.all_gather_matmul.plan import TIMEOUT_POLLS
 from wavecast.kernels.async_tp.order import band_within
 from wavecast.kernels.grouped_gemm.plan import GemmPlan, plan_gemm
 
+LARGEST_TILE = 256 * 128
+"""Values of a tile at most: a sum of 256 x 256 leaves no registers for what the others have computed."""
+
 
 @dataclass(frozen=True, slots=True)
 class MatmulReduceScatterPlan:
@@ -38,7 +41,7 @@ def plan_matmul_reduce_scatter(
         element_bytes: of an operand's element, 1 or 2.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None.
     """
-    gemm = plan_gemm(rows, columns, length, ranks, element_bytes=element_bytes, arch=arch)
+    gemm = plan_gemm(rows, columns, length, ranks, element_bytes=element_bytes, arch=arch, largest=LARGEST_TILE)
     gemm = replace(gemm, band=band_within(rows, gemm.block_m, gemm.band))
     return MatmulReduceScatterPlan(
         gemm, TIMEOUT_POLLS,
