@@ -30,7 +30,7 @@ def test_the_producer_acquires_and_consumers_multiply_by_warp_groups(
     ).tma  # fmt: skip
     assert tma is not None
     constants: dict[str, Any] = {
-        "FORM": (False, False, element_bytes == 1, 1, 1),
+        "FORM": (False, False, element_bytes == 1, 1, 1, element_bytes == 1),
         "TILE": (tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
         "OUT_STAGES": tma.out_stages,
         "LAST": True,

@@ -89,7 +89,7 @@ def test_it_compiles_for_the_tensor_memory_accelerator_without_spills() -> None:
 
     plan = plan_tma_grouped(element_bytes=1, out_bytes=2)
     constants: dict[str, Any] = {
-        "FORM": (True, True, True, 1, 1),
+        "FORM": (True, True, True, 1, 1, False),
         "TILE": (plan.block_m, plan.block_n, plan.block_k, plan.stages, plan.band, plan.k_alignment),
         "OUT_STAGES": plan.out_stages,
     }

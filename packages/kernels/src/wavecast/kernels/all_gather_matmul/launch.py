@@ -167,7 +167,7 @@ def _launch_tma(
         descriptor(factor.out, n, tma.block_m // 2, tma.block_n // 4),
         factor.out, a_inverse, b_inverse, memory.signals(memory.rank), workspace.state, workspace.failure,
         rows * memory.ranks, n, k, n, rows, memory.rank, factor.plan.polls,
-        FORM=(False, False, a_inverse is not None, per_line(a_inverse), per_line(b_inverse)),
+        FORM=(False, False, a_inverse is not None, per_line(a_inverse), per_line(b_inverse), gathered.fetch_scales),
         TILE=(tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
         OUT_STAGES=tma.out_stages, LAST=last, num_warps=4,
     )  # fmt: skip

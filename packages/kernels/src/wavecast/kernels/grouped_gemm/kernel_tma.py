@@ -238,6 +238,8 @@ def consume(half: gl.constexpr, target, inverses, offs_ptr, sizes, ring, FORM: g
                 columns = column + gl.arange(0, BLOCK_N, layout=FLAT)
                 a_scale = gl.full([ROWS], 0.0, gl.float32, layout=gl.SliceLayout(1, QUARTER))
                 b_scale = gl.full([BLOCK_N], 0.0, gl.float32, layout=FLAT)
+                if FORM[5]:  # the producer has waited for what the rows are of before it filled the first block
+                    mbarrier.wait(full.index(block % STAGES), block // STAGES & 1)
                 if FORM[2]:  # asked for now, used when all is summed; zero where nothing is
                     a_scale = gl.load(a_inverse_ptr + rows * FORM[3], mask=(rows < rows_end) & (blocks > 0), other=0.0)
                     b_scale = gl.load(b_inverse_ptr + (group * n + columns) * FORM[4],
@@ -324,7 +326,8 @@ def gemm_tma_kernel(
     Sum form: out (groups * m, n), group g is a (m, k) times b (n, k), transposed, over the part of k that g owns.
 
     Args:
-        FORM: (sum form, whether there are groups, scaled, 1 if a scale a row, 1 if a scale a column).
+        FORM: (sum form, whether there are groups, scaled, 1 if a scale a row, 1 if a scale a column, whether scales are
+            there only when the first block of a tile is).
         TILE: (BLOCK_M, BLOCK_N, BLOCK_K, stages of the ring, rows of tiles a band, what a group's first K block begins
             at a multiple of).
         OUT_STAGES: buffers of each consumer on the way out.

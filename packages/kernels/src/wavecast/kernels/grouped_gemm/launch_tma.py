@@ -120,7 +120,7 @@ def _launch(
     sum_form: bool,
 ) -> None:
     """Launch on matrices whose rows are contiguous: a, b (of rows that become columns) and out."""
-    form = (sum_form, offs is not None, a_inverse is not None, per_line(a_inverse), per_line(b_inverse))
+    form = (sum_form, offs is not None, a_inverse is not None, per_line(a_inverse), per_line(b_inverse), False)
     tile = (plan.block_m, plan.block_n, plan.block_k, plan.stages, plan.band, plan.k_alignment)
     gemm_tma_kernel[(plan.programs,)](
         descriptor(a, k, plan.block_m, plan.block_k),
