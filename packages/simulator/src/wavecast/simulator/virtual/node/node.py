@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 import triton
@@ -26,12 +27,14 @@ from wavecast.simulator.virtual.node import host_memory
 from wavecast.simulator.virtual.node.occupancy import ComputeUnits, need_of
 from wavecast.simulator.virtual.node.operations import Barrier, Copy, Event, Meeting, Operation, WaitSignal, WriteSignal
 from wavecast.simulator.virtual.node.policy import Policy, Seeded
+from wavecast.simulator.virtual.node.ranks import RankPrograms
 from wavecast.simulator.virtual.node.report import stuck_report
 from wavecast.simulator.virtual.node.scheduler import Machine, Scheduler, Step
 from wavecast.simulator.virtual.node.streams import NodeStream, Streams
 from wavecast.simulator.virtual.node.workgroups import GlobalAccesses, KernelLaunch
 from wavecast.simulator.virtual.tensor import HostTensor, Storage, storage_of
 
+T = TypeVar("T")
 StreamOperations = Literal["kernel", "command-processor"]
 CopyEngine = Literal["copy-engine", "blit"]
 
@@ -212,6 +215,20 @@ class NodeRank:
         """What is put on ``stream`` from now on begins after all that is on ``other`` so far."""
         self.wait_event(self.record(other), stream)
 
+    def synchronize(self, stream: NodeStream | None = None) -> None:
+        """Let the node run until a stream of this rank is empty; None for all its streams.
+
+        Raises:
+            DeadlockError: Nothing can happen any more.
+        """
+        streams = [stream] if stream is not None else self.node._machine(self.index).streams.all
+        last = [operation for of in streams if (operation := self._last(of)) is not None]
+        names = ", ".join(repr(of.name) for of in streams)
+        self.node.wait(lambda: all(operation.is_over for operation in last), f"its streams {names}")
+
+    def _last(self, stream: NodeStream) -> Operation | None:
+        return next((item for item in reversed(stream.queue.operations) if item.stream is stream), None)
+
     def _enqueue(self, operation: Operation) -> None:
         self.node._enqueue(operation)
 
@@ -274,6 +291,10 @@ class VirtualNode:
         ranks: How many there are.
         seed: The same seed gives the same interleaving; a ``Policy`` instead decides itself, as ``every_order`` has.
         options: How the runtime behaves.
+
+    Attributes:
+        spec: Specification of every device.
+        policy: What the seed stands for.
     """
 
     def __init__(
@@ -281,9 +302,10 @@ class VirtualNode:
     ) -> None:
         if ranks < 1:
             raise LaunchError(f"a node of {ranks} ranks", hint="give at least 1")
+        self._programs: RankPrograms[Any] | None = None
         self.spec = load_device(device) if isinstance(device, str) else device
         options = options or NodeOptions()
-        policy = Seeded(seed) if isinstance(seed, int) else seed
+        policy = self.policy = Seeded(seed) if isinstance(seed, int) else seed
         link = self.spec.link
         if link is None:
             raise LaunchError(
@@ -300,6 +322,7 @@ class VirtualNode:
         self._owners: dict[tuple[int, int], tuple[int, bool, weakref.ref[Any]]] = {}
         self._meetings: list[Meeting] = []
         self._met = [0] * ranks
+        self._pending = [Counter[int]() for _ in range(ranks)]
         self._ranks = [NodeRank(self, index) for index in range(ranks)]
         machines = [
             Machine(
@@ -389,10 +412,52 @@ class VirtualNode:
             if not self._scheduler.step():
                 raise self.deadlock()
 
-    def deadlock(self) -> DeadlockError:
-        """What to raise when nothing can happen any more."""
+    def run_ranks(self, function: Callable[[int], T]) -> list[T]:
+        """Call ``function(rank)`` for every rank, as the programs of so many processes would.
+
+        One program runs at a time, until it waits (``NodeRank.synchronize``, ``wait``); who goes on is drawn from the
+        seed. Triton's active driver is always that of the running program's rank. All streams are empty at the end.
+
+        Returns:
+            What it returned, by rank.
+
+        Raises:
+            DeadlockError: Programs and devices wait for each other.
+            Exception: What a program raised first; the others are ended.
+        """
+        programs = self._programs = RankPrograms[T](self)
+        try:
+            return programs.run(function)
+        finally:
+            self._programs = None
+
+    def wait(self, is_reached: Callable[[], bool], reason: str) -> None:
+        """Let devices, and the programs of other ranks, run until a condition holds.
+
+        Args:
+            is_reached: The condition.
+            reason: What it is, for messages.
+        """
+        if self._programs is not None and self._programs.current_rank is not None:
+            self._programs.wait(is_reached, reason)
+        else:
+            self.run_until(is_reached)
+
+    @property
+    def current_rank(self) -> int | None:
+        """Rank whose program calls this; None outside ``run_ranks``."""
+        return None if self._programs is None else self._programs.current_rank
+
+    def deadlock(self, programs: Sequence[str] = ()) -> DeadlockError:
+        """What to raise when nothing can happen any more.
+
+        Args:
+            programs: What the programs of ranks do, a line each.
+        """
+        lines = [f"  {line}" for line in programs]
+        report = self._scheduler.describe(self._scheduler)
         return DeadlockError(
-            f"nothing can happen any more\n{self._scheduler.describe(self._scheduler)}",
+            "\n".join(["nothing can happen any more", *lines, *([report] if report else [])]),
             hint="each line names who waits, for what, and who could help",
         )
 
@@ -411,6 +476,13 @@ class VirtualNode:
                 hint="take a stream of the same rank",
             )
         stream.queue.operations.append(operation)
+        pending = self._pending[operation.rank]
+        pending.update(map(id, operation.owners))
+        operation.when_over = lambda: pending.subtract(map(id, operation.owners))
+
+    def is_pending(self, rank: int, owner: Any) -> bool:
+        """Whether an operation on a stream of a rank has not ended that uses the memory of an owner."""
+        return self._pending[rank][id(owner)] > 0
 
     def _claim(self, rank: int, storage: Storage, name: str) -> None:
         """Let a rank use memory: its own, shared memory, or such that nobody has used yet, which becomes its own.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -74,6 +75,8 @@ class Operation:
         placed: How many of its tasks have started in each XCD.
         running: Those of its tasks that have started and not ended.
         ended: How many of its tasks have ended.
+        is_over: Whether all of it has.
+        when_over: Called then.
     """
 
     rank: int
@@ -87,6 +90,8 @@ class Operation:
     placed: list[int] = field(default_factory=list)
     running: list[Task] = field(default_factory=list)
     ended: int = 0
+    is_over: bool = False
+    when_over: Callable[[], None] = field(default=lambda: None, repr=False)
 
     def start(self, scheduler: Scheduler) -> None:
         """Called once, before its tasks are made."""

@@ -32,7 +32,7 @@ class Policy(Protocol):
         ...
 
     def start_delay(self) -> int:
-        """Slices between the moment that a queue's next operation could start and its start."""
+        """Slices between the moment that a queue's next operation or a rank's program could go on and that it does."""
         ...
 
     def copy_delays(self, nbytes: int) -> list[int] | None:
@@ -45,6 +45,10 @@ class Policy(Protocol):
 
     def landing(self, copies: Sequence[object]) -> int:
         """Which of the copies in flight lands, where nothing else can happen."""
+        ...
+
+    def program(self, count: int) -> int:
+        """Which of so many ranks whose programs can go on does."""
         ...
 
 
@@ -88,6 +92,10 @@ class Seeded:
     def landing(self, copies: Sequence[object]) -> int:
         """Never asked."""
         return 0
+
+    def program(self, count: int) -> int:
+        """Any."""
+        return self._random.randrange(count)
 
     def _up_to(self, limit: int) -> int:
         return int(2 ** self._random.uniform(0, math.log2(limit)))
@@ -141,6 +149,10 @@ class Ordered:
         chosen = self._choices[turn] if turn < len(self._choices) else 0
         self.taken.append((chosen, len(copies)))
         return chosen
+
+    def program(self, count: int) -> int:
+        """The first."""
+        return 0
 
 
 def every_order() -> Iterator[Ordered]:

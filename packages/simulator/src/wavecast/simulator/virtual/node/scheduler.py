@@ -252,6 +252,8 @@ class Scheduler:
         if operation.ended == operation.count:
             operation.finish()
             operation.stream.queue.operations.popleft()
+            operation.is_over = True
+            operation.when_over()
             self._happened(operation, is_end=True)
 
     def _happened(self, operation: Operation, *, is_end: bool) -> None:

@@ -1,0 +1,179 @@
+"""The overlapping operators run unchanged on the ranks of a virtual node, in whatever order copies come."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from wavecast.cli.errors import CliError
+from wavecast.cli.torch_node import NodeGroup, run_on_ranks
+from wavecast.kernels.all_gather_matmul.api import overlapped_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.operands import RowScales
+from wavecast.kernels.async_tp.program import Engine
+from wavecast.kernels.async_tp.workspace import make_workspace
+from wavecast.kernels.formats import E4M3FNUZ
+from wavecast.simulator.errors import DeadlockError, LaunchError
+from wavecast.simulator.virtual.node import NodeOptions, Policy, VirtualNode, every_order, virtual_node
+
+pytestmark = [pytest.mark.compile, pytest.mark.execute]
+COPY_ENGINES = NodeOptions(blit_limit_bytes=0)
+
+
+@dataclass
+class Problem:
+    """Small integers, so that every sum is exact: whatever differs from the reference is wrong."""
+
+    ranks: int
+    rows: int
+    n: int = 72
+    k: int = 96
+    dtype: torch.dtype = torch.bfloat16
+    calls: int = 1
+
+    def shards(self, call: int) -> list[torch.Tensor]:
+        generator = torch.Generator().manual_seed(call)
+        return [
+            torch.randint(-3, 4, (self.rows, self.k), generator=generator).to(self.dtype) for _ in range(self.ranks)
+        ]
+
+    @property
+    def b(self) -> torch.Tensor:
+        return torch.randint(-3, 4, (self.n, self.k), generator=torch.Generator().manual_seed(99)).to(self.dtype).t()
+
+    def run(self, policy: int | Policy, engine: Engine | None, options: NodeOptions | None = None) -> VirtualNode:
+        """Make the calls on every rank, back to back, and compare."""
+        with virtual_node("mi300x", self.ranks, policy, options=options) as node:
+
+            def program(group: NodeGroup) -> list[tuple[torch.Tensor, torch.Tensor]]:
+                chunk_bytes = self.rows * self.k * self.dtype.itemsize
+                workspace = make_workspace(group.symmetric_memory(chunk_bytes + 1024))
+                own, b_inverse = None, None
+                if self.dtype.itemsize == 1:
+                    own, b_inverse = torch.full((self.rows, 1), 2.0 ** group.rank()), torch.tensor(0.5)
+                b, results = self.b, []
+                for call in range(self.calls):
+                    gathered, [out] = overlapped_all_gather_matmul(
+                        workspace, self.shards(call)[group.rank()], [b], RowScales(own=own, every=None), [b_inverse],
+                        [None], [torch.float32], engine=engine,
+                    )  # fmt: skip
+                    results.append((gathered, out))
+                node.rank(group.rank()).synchronize()
+                workspace.check()
+                return results
+
+            for results in run_on_ranks(node, program):
+                for call, (gathered, out) in enumerate(results):
+                    wanted = torch.cat(self.shards(call)).double()
+                    assert torch.equal(gathered.double(), wanted)
+                    if self.dtype.itemsize == 1:
+                        wanted = wanted * (2.0 ** torch.arange(self.ranks)).repeat_interleave(self.rows)[:, None] / 2
+                    assert torch.equal(out.double(), wanted @ self.b.double())
+        return node
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("engine", ["copy-engine", "fetcher"])
+def test_all_gather_matmul_is_right_on_every_rank(ranks: int, engine: Engine) -> None:
+    """Rows that straddle tiles, and two calls back to back: the second's signals are not the first's."""
+    Problem(ranks, rows=40, calls=2).run(ranks, engine, COPY_ENGINES)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_copies_that_are_kernels_find_room_beside_the_waiting_one(seed: int) -> None:
+    Problem(4, rows=75).run(seed, "blit")
+
+
+def test_fp8_chunks_are_gathered_with_the_scales_of_their_rows() -> None:
+    Problem(2, rows=75, dtype=E4M3FNUZ.dtype).run(0, "copy-engine", COPY_ENGINES)
+
+
+def test_every_order_of_two_ranks_copies_is_right() -> None:
+    orders = 0
+    for policy in every_order():
+        Problem(2, rows=24, n=16, k=32).run(policy, "copy-engine", COPY_ENGINES)
+        orders += 1
+    # Each rank copies its shard to its window; behind the barrier, its rows to the gathered matrix, and the other's.
+    assert orders == math.factorial(2) * math.factorial(4)
+
+
+def test_a_torch_operation_comes_after_what_is_on_the_stream() -> None:
+    with virtual_node("mi300x", 2) as node:
+
+        def program(group: NodeGroup) -> torch.Tensor:
+            memory = group.symmetric_memory(1024)
+            rank, other = group.rank(), 1 - group.rank()
+            stream = memory.stream("compute")
+            memory.window(rank, (64,), torch.float32).fill_(float(rank + 1))
+            memory.barrier(stream)
+            pulled = torch.zeros(64)
+            memory.copy(pulled, memory.window(other, (64,), torch.float32), stream)
+            view = pulled.view(8, 8)[1:]
+            return view * 2
+
+        results = run_on_ranks(node, program)
+    assert [result.unique().tolist() for result in results] == [[4.0], [2.0]]
+
+
+def test_collectives_of_the_group() -> None:
+    def program(group: NodeGroup) -> tuple[list[float], ...]:
+        mine = torch.arange(4.0) + 10 * group.rank()
+        gathered, part, summed, sent = torch.empty(12), torch.empty(2), mine.clone(), mine.clone()
+        group.all_gather_into_tensor(gathered, mine)
+        group.reduce_scatter_tensor(part, torch.arange(6.0) * (group.rank() + 1))
+        group.all_reduce(summed)
+        group.broadcast(sent, 2)
+        group.barrier()
+        return gathered.tolist(), part.tolist(), summed.tolist(), sent.tolist()
+
+    with virtual_node("mi300x", 3) as node:
+        for rank, (gathered, part, summed, sent) in enumerate(run_on_ranks(node, program)):
+            assert gathered == [0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23]
+            assert part == [6 * 2 * rank, 6 * (2 * rank + 1)]
+            assert summed == [30, 33, 36, 39]
+            assert sent == [20, 21, 22, 23]
+
+
+def test_ranks_that_call_different_collectives_are_told() -> None:
+    def program(group: NodeGroup) -> None:
+        if group.rank():
+            group.all_reduce(torch.zeros(1))
+        else:
+            group.barrier()
+
+    with virtual_node("mi300x", 2) as node, pytest.raises(CliError, match="all_reduce, barrier"):
+        run_on_ranks(node, program)
+
+
+def test_a_program_that_ends_early_is_named_when_another_waits_for_it() -> None:
+    def program(group: NodeGroup) -> None:
+        if group.rank() != 1:
+            group.barrier()
+
+    with virtual_node("mi300x", 3) as node, pytest.raises(DeadlockError) as error:
+        run_on_ranks(node, program)
+    assert "rank 0: the program waits for the other ranks in barrier" in str(error.value)
+    assert "rank 1: the program has ended" in str(error.value)
+
+
+def test_a_program_that_fails_ends_the_others() -> None:
+    def program(group: NodeGroup) -> None:
+        if group.rank() == 1:
+            raise LookupError("of rank 1")
+        group.barrier()
+
+    with virtual_node("mi300x", 2) as node, pytest.raises(LookupError, match="of rank 1"):
+        run_on_ranks(node, program)
+
+
+def test_a_tensor_of_another_rank_is_not_reached() -> None:
+    shared = torch.zeros(64)
+
+    def program(group: NodeGroup) -> None:
+        memory = group.symmetric_memory(1024)
+        memory.copy(memory.window(group.rank(), (64,), torch.float32), shared, memory.stream("compute"))
+
+    with virtual_node("mi300x", 2) as node, pytest.raises(LaunchError, match="that no other rank reaches"):
+        run_on_ranks(node, program)
