@@ -1,9 +1,10 @@
-"""All-gather+matmul on one GPU, with the other ranks as buffers of it: right results, and the product's time alone.
+"""The overlapped products on one GPU, with the other ranks as buffers of it: right results, and times without links.
 
-``python tests/benchmarks/gpu_async_tp.py check|alone|progress``, on a machine with a GPU:
+``python tests/benchmarks/gpu_async_tp.py check|scatter|alone|progress``, on a machine with a GPU:
 
-* ``check``: results against float64, for both kernels, with late copies, twice, and replayed from a graph;
-* ``alone``: time of the waiting kernel when all chunks are there, beside torch's own product in the same run;
+* ``check``: all-gather+matmul against float64, both kernels, with late copies, many times, and replayed from a graph;
+* ``scatter``: matmul+reduce-scatter of two ranks at a time, each on half of the GPU;
+* ``alone``: time of the waiting kernels when everything is there, beside torch's own product in the same run;
 * ``progress``: which stream work a GPU carries out while a waiting kernel fills it.
 """
 
@@ -25,6 +26,9 @@ from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_a
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
 from wavecast.kernels.device import active_arch
+from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
+from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
+from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
 
 SHAPES = (
     (4096, 14336, 8192),
@@ -141,6 +145,80 @@ def check() -> None:
                 case.assert_right(what + " 50 times")
 
 
+class Scatter:
+    """Matmul+reduce-scatter of two ranks on one GPU, each with its own stream and half of the programs."""
+
+    def __init__(self, m: int, n: int, k: int, dtype: torch.dtype, *, halved: bool = True) -> None:
+        self.m, self.n, self.k, self.dtype = m, n, k, dtype
+        fp8 = dtype == FP8
+        self.plan = plan_matmul_reduce_scatter(
+            rows=m // 2, columns=n, length=k, ranks=2, element_bytes=dtype.itemsize, arch=active_arch()
+        )
+        if halved:
+            programs = min(self.plan.gemm.programs, 64)
+            self.plan = replace(self.plan, gemm=replace(self.plan.gemm, programs=programs))
+        self.bs = [normal(n, k, dtype, seed=r).t() for r in range(2)]
+        size = window_bytes(m // 2, n, 2)
+        memories = [StreamedMemory(r, 2, size) for r in range(2)]
+        memories[1].buffers, memories[1].pads = memories[0].buffers, memories[0].pads
+        self.workspaces = [make_workspace(memory) for memory in memories]
+        self.outs = [torch.full((m // 2, n), float("nan"), dtype=torch.bfloat16, device="cuda") for _ in range(2)]
+        inverses = [
+            (scales(m, 1, exact=False, seed=r).cuda(), scales(1, n, exact=False, seed=r).cuda())
+            if fp8
+            else (None, None)
+            for r in range(2)
+        ]
+        self.inverses = inverses
+        self.parts = [
+            as_parts(normal(m, k, dtype, seed=5 + r), self.bs[r], 2, 0, *inverses[r], torch.bfloat16) for r in range(2)
+        ]
+        self.streams = [torch.cuda.Stream() for _ in range(2)]
+
+    def launch(self, rank: int) -> None:
+        launch_matmul_reduce_scatter(
+            self.workspaces[rank], self.parts[rank], self.bs[rank], self.outs[rank], self.plan, average=False
+        )
+
+    def call(self) -> None:
+        """Both ranks at a time, and a barrier behind."""
+        current = torch.cuda.current_stream()
+        for rank, stream in enumerate(self.streams):
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):
+                self.launch(rank)
+        for stream in self.streams:
+            current.wait_stream(stream)
+
+    def assert_right(self, what: str) -> None:
+        torch.cuda.synchronize()
+        for workspace in self.workspaces:
+            workspace.check()
+        exact = sum(
+            exact_and_size(part.a, b, *inverse)[0]
+            for part, b, inverse in zip(self.parts, self.bs, self.inverses, strict=True)
+        )
+        for rank, out in enumerate(self.outs):
+            wanted = exact.chunk(2)[rank]
+            error = ((out.double() - wanted).norm() / wanted.norm()).item()
+            assert error < (SM_90_FP8_NORM if self.dtype == FP8 else 2.0**-9), (what, rank, error)
+            out.fill_(float("nan"))
+        print(f"  {what}: relative error {error:.2e}", flush=True)
+
+
+def scatter() -> None:
+    for dtype in (torch.bfloat16, FP8):
+        for m, n, k in ((1024, 1024, 512), (1180, 520, 336)):
+            case = Scatter(m, n, k, dtype)
+            what = f"{m}x{n}x{k} {dtype} two ranks"
+            case.call()
+            case.assert_right(what)
+            graph = captured(case.call)
+            for _ in range(20):
+                graph.replay()
+            case.assert_right(what + " replayed 20 times")
+
+
 def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, replays: int) -> dict[str, float]:
     """Microseconds a replay, the median of rounds that take turns."""
     times: dict[str, list[float]] = {name: [] for name in graphs}
@@ -158,7 +236,7 @@ def timed(graphs: dict[str, torch.cuda.CUDAGraph], rounds: int, replays: int) ->
 
 
 def alone() -> None:
-    print("M x N x K dtype: torch us | tma us (x torch) | triton us (x torch)")
+    print("M x N x K dtype: torch us | gathering, tma us (x torch) | triton us (x torch) | scattering us (x torch)")
     for dtype in (torch.bfloat16, FP8):
         for m, n, k in SHAPES:
             graphs: dict[str, torch.cuda.CUDAGraph] = {}
@@ -176,9 +254,15 @@ def alone() -> None:
             for name, case in cases.items():
                 case.memory.signals(0).fill_(1 << 30)
                 graphs[name] = captured(case.alone)
-            found = timed(graphs, rounds=7, replays=max(3, int(4000 / (m * n * k / 3e8))))
+            replays = max(5, int(12000 / (m * n * k / 3e8)))
+            found = timed(graphs, rounds=7, replays=replays)
             base = found["torch"]
+            scattering = Scatter(m, n, k, dtype, halved=False)
+            scattering.workspaces[0].memory.signals(0).fill_(1 << 30)
+            graphs["scatter"] = captured(lambda case=scattering: case.launch(0))
+            found |= timed({"again": graphs["torch"], "scatter": graphs["scatter"]}, rounds=7, replays=replays)
             rest = " | ".join(f"{name} {found[name]:.1f} ({found[name] / base:.3f})" for name in cases)
+            rest += f" | scatter {found['scatter']:.1f} ({found['scatter'] / found['again']:.3f})"
             print(f"{m}x{n}x{k} {str(dtype)[6:]}: {base:.1f} | {rest}", flush=True)
 
 
@@ -223,6 +307,6 @@ def progress() -> None:
 
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or ("check", "alone", "progress"):
+    for part in sys.argv[1:] or ("check", "scatter", "alone", "progress"):
         print(part, flush=True)
-        {"check": check, "alone": alone, "progress": progress}[part]()
+        {"check": check, "scatter": scatter, "alone": alone, "progress": progress}[part]()
