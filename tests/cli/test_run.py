@@ -63,6 +63,19 @@ def test_a_script_for_a_gpu_runs_unchanged_and_its_kernels_are_listed(tmp_path: 
     assert "3 launches" in table
 
 
+def test_a_script_for_an_nvidia_gpu_finds_one_and_its_ptx_is_executed(tmp_path: Path) -> None:
+    script = """
+    x = torch.arange(1000., device="cuda")
+    assert torch.equal(scale(x).cpu(), torch.arange(1000.) * 2)
+    assert torch.version.hip is None and torch.version.cuda and torch.cuda.get_device_capability() == (9, 0)
+    print(torch.cuda.get_device_name(), torch.cuda.get_device_properties(0).warp_size)
+    """
+    done = run(tmp_path, script, "--device", "h200")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("NVIDIA H200 (virtual) 32\n")
+    assert "h200 (sm_90)" in done.stdout
+
+
 def test_kernels_follow_addresses_that_the_script_stored(tmp_path: Path) -> None:
     script = """
     @triton.jit

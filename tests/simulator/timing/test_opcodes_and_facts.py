@@ -15,7 +15,8 @@ from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import executed_operations, kernel_facts
 from wavecast.simulator.timing.facts import Group
-from wavecast.simulator.timing.opcodes import Unit, matrix_clk, matrix_flop, unit_of
+from wavecast.simulator.timing.opcodes import matrix_clk, matrix_flop, unit_of
+from wavecast.simulator.timing.units import Unit
 from wavecast.simulator.traffic import Limiter
 
 

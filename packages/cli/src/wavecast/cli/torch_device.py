@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from wavecast.simulator.virtual import VirtualDevice
 
 TENSOR_DEVICE = "cuda:0"
-# What ``torch.version.hip`` says, so that programs take their path for AMD.
-HIP_VERSION = "7.0"
+# What ``torch.version`` says, so that programs take their path for AMD, or for NVIDIA.
+HIP_VERSION, CUDA_VERSION = "7.0", "13.0"
 _MARK = "_wavecast_on_device"
 _GPU_TYPES = ("cuda", "hip")
 _DEVICE, _HOST = torch.device(TENSOR_DEVICE), torch.device("cpu")
@@ -242,9 +242,10 @@ def device_properties(device: VirtualDevice) -> DeviceProperties:
     driver = triton.runtime.driver.active
     facts = driver.utils.get_device_properties(driver.get_current_device())
     major, minor = driver.get_device_capability()
+    is_nvidia = spec.arch.startswith("sm_")
     return DeviceProperties(
-        name=f"AMD Instinct {spec.name.upper()} (virtual)",
-        gcnArchName=f"{spec.arch}:sramecc+:xnack-",
+        name=f"{spec.title if is_nvidia else f'AMD Instinct {spec.name.upper()}'} (virtual)",
+        gcnArchName="" if is_nvidia else f"{spec.arch}:sramecc+:xnack-",
         major=major,
         minor=minor,
         total_memory=int(spec.hbm.bytes),
@@ -452,7 +453,9 @@ def torch_on(device: VirtualDevice) -> Iterator[None]:
             stack.enter_context(mock.patch.object(torch.accelerator, name, value, create=True))
         for owner in (torch.autograd, torch.autograd.graph):
             stack.enter_context(mock.patch.object(owner, "_engine_run_backward", run_backward))
-        stack.enter_context(mock.patch.object(torch.version, "hip", HIP_VERSION))
+        is_nvidia = device.arch.startswith("sm_")
+        stack.enter_context(mock.patch.object(torch.version, "hip", None if is_nvidia else HIP_VERSION))
+        stack.enter_context(mock.patch.object(torch.version, "cuda", CUDA_VERSION if is_nvidia else None))
         stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
         stack.enter_context(mock.patch.object(torch, "from_numpy", from_numpy))
         stack.enter_context(mock.patch.object(device, "tensor_device", TENSOR_DEVICE))

@@ -64,19 +64,12 @@ class LaunchResult:
     @functools.cached_property
     def time(self) -> TimePrediction:
         """Predicted time of the launch, one of a chain, with its interval and cause; computed when first asked for."""
-        _refuse_time(self.kernel)
         return predict_time(self.kernel, self.execution, self.traffic, self.device)
 
     @functools.cached_property
     def predicted_us(self) -> float:
         """Predicted time alone, much sooner than ``time``."""
-        _refuse_time(self.kernel)
         return predict_us(self.kernel, self.execution, self.traffic, self.device)
-
-
-def _refuse_time(kernel: Kernel) -> None:
-    if kernel.is_ptx:
-        raise LaunchError(f"{kernel.name}: the time of PTX is not predicted", hint="its results and traffic are there")
 
 
 def simulate_launch(

@@ -27,7 +27,6 @@ SHARED = "device as a whole: "
 _SEGMENT_BYTES = 64
 # Less than this part of the time is what rounding left.
 _NOTHING = 1e-9
-_BARRIER = "s_barrier"
 _READS = (AccessKind.LOAD, AccessKind.LDS_DIRECT)
 _WRITES = (AccessKind.STORE, AccessKind.ATOMIC)
 # Code of compilers that is inlined into everybody's kernels.
@@ -162,7 +161,7 @@ def _clk_parts(
             item.issue_clk,
             item.stall_clk,
             item.caused_clk,
-            item.wait_clk if kernel.instructions[item.index].opcode == _BARRIER else 0.0,
+            item.wait_clk if group_of(kernel.instructions[item.index]) is Group.BARRIER else 0.0,
         )
         for item in instructions
     }

@@ -47,6 +47,7 @@ class Issue:
     branch_clk: float = _in("clk")
     wave_overhead_clk: float = _in("clk")
     argument_load_clk: float = _in("clk")
+    half_rate_clk: float | None = _optional("clk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +112,7 @@ class L2:
     in_step: float = _in("exponent")
     dirty_share: float = _in("fraction")
     write_back_bytes_per_clk: float | None = _optional("B/clk")
+    sector_bytes: int | None = _optional("B")
 
 
 @dataclass(frozen=True, slots=True)

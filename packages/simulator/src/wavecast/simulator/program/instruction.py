@@ -20,8 +20,9 @@ class RegisterFile(StrEnum):
 
 # Value of ``Instruction.encoding`` in PTX, whose opcodes are whole mnemonics with their types (``ld.global.v4.b32``).
 PTX = "ptx"
-# What the parser adds to PTX: the place where lanes that a branch parted meet again, and the end of a warp.
-RECONVERGE, WARP_END = "reconverge", "warp_end"
+# What the parser adds to PTX: the place where lanes that a branch parted meet again, the end of a warp, and where a
+# warp stands until loads have come, with the modifiers ``vmcnt`` and ``lgkmcnt``: how many may remain.
+RECONVERGE, WARP_END, WARP_WAIT = "reconverge", "warp_end", "warp_wait"
 
 
 # Scalar slots with a name of their own, numbered as the ISA encodes them as operands; SCC and MODE, which no

@@ -10,9 +10,11 @@ from wavecast.simulator.devices import Device
 from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.compute_unit import KernelForm, Part, Spent, address_clk
+from wavecast.simulator.timing.facts import Group, group_of
 from wavecast.simulator.timing.model import Case, Evaluation
-from wavecast.simulator.timing.opcodes import Unit, unit_of
+from wavecast.simulator.timing.opcodes import unit_of
 from wavecast.simulator.timing.prediction import Bound
+from wavecast.simulator.timing.units import Unit
 from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic
 
 _PIPE_OF = {
@@ -119,7 +121,9 @@ def _waiting(case: Case, evaluation: Evaluation) -> str:
     caused = spent[:, Spent.CAUSED] / case.streams.waves
     index, barrier = int(np.argmax(caused)), evaluation.life.parts_clk[Part.BARRIER] / case.streams.waves
     if barrier > caused[index]:
-        waits = np.array([spent[i.index, Spent.WAIT] if i.opcode == "s_barrier" else 0.0 for i in kernel.instructions])
+        waits = np.array(
+            [spent[i.index, Spent.WAIT] if group_of(i) is Group.BARRIER else 0.0 for i in kernel.instructions]
+        )
         where = _place(kernel.instructions[int(np.argmax(waits))])
         return f"every wave stands {barrier:,.0f} cycles at barriers, most at {where}, with {occupancy}"
     if not caused[index]:

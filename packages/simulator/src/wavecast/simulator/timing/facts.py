@@ -8,9 +8,11 @@ from enum import StrEnum
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.errors import UnsupportedInstructionError
-from wavecast.simulator.program.instruction import Instruction
+from wavecast.simulator.program.instruction import PTX, WARP_WAIT, Instruction
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.timing.opcodes import Unit, unit_of
+from wavecast.simulator.timing.opcodes import unit_of
+from wavecast.simulator.timing.ptx_opcodes import is_fence
+from wavecast.simulator.timing.units import Unit
 from wavecast.simulator.traffic import AccessKind, Residency, classify, residency
 
 
@@ -31,6 +33,7 @@ class Group(StrEnum):
     BRANCH = "branch"
     BARRIER = "barrier"
     WAIT = "wait"
+    NONE = "no instruction of the machine"
 
 
 _FENCES = {
@@ -55,6 +58,7 @@ _OF_UNIT = {
     Unit.BRANCH: Group.BRANCH,
     Unit.SCALAR: Group.SCALAR,
     Unit.SCALAR_MEMORY: Group.SCALAR,
+    Unit.NONE: Group.NONE,
 }
 _ENDS = ("s_endpgm", "s_setpc_b64", "s_swappc_b64")
 _WAITS = ("s_waitcnt", "s_nop", "s_sleep")
@@ -131,6 +135,8 @@ def group_of(instruction: Instruction) -> Group:
         UnsupportedInstructionError: if it is no scalar, vector, memory or LDS instruction.
     """
     opcode = instruction.opcode
+    if instruction.encoding == PTX:
+        return _group_of_ptx(instruction)
     if opcode in _FENCES:
         return _FENCES[opcode]
     access = classify(instruction)
@@ -146,3 +152,14 @@ def group_of(instruction: Instruction) -> Group:
     if group is None or (group is Group.SCALAR and not opcode.startswith("s_")):
         raise UnsupportedInstructionError(f"opcode {opcode!r} belongs to no known group of instructions")
     return group
+
+
+def _group_of_ptx(instruction: Instruction) -> Group:
+    opcode, access = instruction.opcode, classify(instruction)
+    if access is not None and access.kind in _OF_ACCESS:
+        return _OF_ACCESS[access.kind]
+    if opcode == WARP_WAIT:
+        return Group.WAIT
+    if opcode.startswith(("bar.sync", "barrier")):
+        return Group.BARRIER
+    return Group.FENCE_RELEASE if is_fence(opcode) else _OF_UNIT[unit_of(instruction)]

@@ -4,24 +4,12 @@ from __future__ import annotations
 
 import functools
 import re
-from enum import StrEnum
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.errors import UnsupportedInstructionError
-from wavecast.simulator.program.instruction import Instruction
-
-
-class Unit(StrEnum):
-    """Where an instruction issues."""
-
-    VALU = "valu"
-    MATRIX = "matrix"
-    SCALAR = "scalar"
-    BRANCH = "branch"
-    VECTOR_MEMORY = "vector memory"
-    SCALAR_MEMORY = "scalar memory"
-    LDS = "lds"
-
+from wavecast.simulator.program.instruction import PTX, Instruction
+from wavecast.simulator.timing.ptx_opcodes import ptx_matrix, ptx_rate, ptx_unit
+from wavecast.simulator.timing.units import Rate, Unit
 
 _QUARTER_RATE = re.compile(
     r"^v_(?:rcp|rsq|sqrt|exp|log|sin|cos)_|^v_mul_(?:lo|hi)_[ui]32|^v_mad_[ui]64_[ui]32|^v_div_(?:fixup|fmas|scale)_f64"
@@ -34,7 +22,7 @@ _MINIMUM_MATRIX_CLK = 8
 
 def unit_of(instruction: Instruction) -> Unit:
     """The unit that an instruction occupies."""
-    return _unit_of(instruction.opcode)
+    return ptx_unit(instruction.opcode) if instruction.encoding == PTX else _unit_of(instruction.opcode)
 
 
 @functools.cache
@@ -56,7 +44,15 @@ def _unit_of(opcode: str) -> Unit:
 
 def is_quarter_rate(instruction: Instruction) -> bool:
     """Whether a vector instruction runs at a quarter of the rate: transcendental, or 32-bit multiplication."""
+    if instruction.encoding == PTX:
+        return unit_of(instruction) is Unit.VALU and ptx_rate(instruction.opcode) is Rate.QUARTER
     return _QUARTER_RATE.match(instruction.opcode) is not None
+
+
+def is_half_rate(instruction: Instruction) -> bool:
+    """Whether a vector instruction runs at half of the rate, as integers and conversions do on NVIDIA GPUs."""
+    is_vector = instruction.encoding == PTX and unit_of(instruction) is Unit.VALU
+    return is_vector and ptx_rate(instruction.opcode) is Rate.HALF
 
 
 def matrix_clk(instruction: Instruction, device: Device) -> float:
@@ -65,8 +61,13 @@ def matrix_clk(instruction: Instruction, device: Device) -> float:
     Raises:
         UnsupportedInstructionError: if the device has no rate for the type.
     """
-    operand_type = _matrix_match(instruction)[5]
-    rate = _matrix_rate(instruction, operand_type, device)
+    of_ptx = ptx_matrix(instruction.opcode) if instruction.encoding == PTX else None
+    if of_ptx is not None:
+        operand_type = of_ptx[1]
+        rate = getattr(device.matrix, operand_type)
+    else:
+        operand_type = _matrix_match(instruction)[5]
+        rate = _matrix_rate(instruction, operand_type, device)
     if rate is None:
         raise UnsupportedInstructionError(
             f"{instruction.opcode}: {device.name} ({device.arch}) has no matrix rate for {operand_type!r}",
@@ -81,6 +82,9 @@ def matrix_flop(instruction: Instruction) -> int:
     Raises:
         UnsupportedInstructionError: if it is no matrix instruction.
     """
+    of_ptx = ptx_matrix(instruction.opcode) if instruction.encoding == PTX else None
+    if of_ptx is not None:
+        return of_ptx[0]
     match = _matrix_match(instruction)
     m, n, k, blocks = int(match[1]), int(match[2]), int(match[3]), int(match[4] or 1)
     # A sparse instruction multiplies half of the K that its name says.
@@ -96,6 +100,9 @@ def _matrix_match(instruction: Instruction) -> re.Match[str]:
 
 def is_8bit_matrix(instruction: Instruction) -> bool:
     """Whether a matrix instruction multiplies operands of 8 bits or less."""
+    of_ptx = ptx_matrix(instruction.opcode) if instruction.encoding == PTX else None
+    if of_ptx is not None:
+        return of_ptx[1] in ("f8", "i8")
     match = _MATRIX.match(instruction.opcode)
     return match is not None and any(name in match[5] for name in ("f8", "fp8", "bf8", "i8"))
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from wavecast.simulator.execute.ptx.layout import FIRST_ROW
-from wavecast.simulator.program.instruction import Instruction, Register
+from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.program.ptx.control_flow import live_after
-
-_NO_RESULT = ("st", "red", "bra", "bar", "barrier", "ret", "exit", "trap", "membar", "fence", "stmatrix", "prefetch")
-_MORE_WITHOUT = ("cp", "nanosleep", "griddepcontrol", "applypriority", "discard", "prefetchu", "brkpt", "pmevent")
+from wavecast.simulator.program.ptx.results import registers_of, results_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +24,6 @@ class Rows:
 
     row: Mapping[int, int]
     total: int
-
-
-def results_of(instruction: Instruction) -> int:
-    """Operands in front that the instruction writes."""
-    if instruction.opcode.partition(".")[0] in (*_NO_RESULT, *_MORE_WITHOUT) or not instruction.operands:
-        return 0
-    groups = instruction.modifiers.get("groups", ())
-    return groups[0] if isinstance(groups, tuple) and groups else 1
 
 
 def allocate(kernel: Kernel) -> Rows:
@@ -92,9 +82,9 @@ def _following(kernel: Kernel, spans: list[tuple[int, int]]) -> list[tuple[int, 
 
 def _touched(instruction: Instruction, sizes: dict[int, int]) -> tuple[set[int], set[int]]:
     """Registers that an instruction reads, and those that it writes in every lane that executes it."""
-    results = results_of(instruction)
+    results = results_of(instruction.opcode, instruction.operands, instruction.modifiers)
     read, written = set[int](), set[int]()
-    for position, register in _registers(instruction):
+    for position, register in registers_of(instruction.operands):
         sizes[register.index] = register.count
         (written if position < results else read).add(register.index)
     guard = instruction.modifiers.get("guard")
@@ -104,12 +94,6 @@ def _touched(instruction: Instruction, sizes: dict[int, int]) -> tuple[set[int],
         read |= written | {guard[0]}
         written = set()
     return read, written
-
-
-def _registers(instruction: Instruction) -> Iterator[tuple[int, Register]]:
-    for position, operand in enumerate(instruction.operands):
-        if isinstance(operand.value, Register):
-            yield position, operand.value
 
 
 def _scan(first: Mapping[int, int], last: Mapping[int, int], sizes: Mapping[int, int]) -> Rows:

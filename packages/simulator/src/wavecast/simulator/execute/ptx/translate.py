@@ -14,7 +14,7 @@ from wavecast.simulator.execute.ptx.bind import bind
 from wavecast.simulator.execute.ptx.layout import WARP_LANES
 from wavecast.simulator.execute.ptx.registers import Rows, allocate
 from wavecast.simulator.execute.ptx.registry import warp_operation
-from wavecast.simulator.program.instruction import WARP_END, Immediate, Instruction
+from wavecast.simulator.program.instruction import WARP_END, WARP_WAIT, Immediate, Instruction
 from wavecast.simulator.program.kernel import Kernel
 
 # Memory operations complete at once here, and one thread executes a block: these change nothing but time.
@@ -120,6 +120,8 @@ def _driver_kind(instruction: Instruction, kernel: Kernel) -> RowKind | None:
     opcode = instruction.opcode
     if opcode == WARP_END:
         return RowKind.END
+    if opcode == WARP_WAIT:
+        return RowKind.SKIP
     if opcode.startswith("bra") and "guard" not in instruction.modifiers:
         return RowKind.BRANCH
     if opcode.startswith(_TIMING_ONLY) and not opcode.startswith("cp.async.bulk"):

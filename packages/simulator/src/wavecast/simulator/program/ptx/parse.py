@@ -11,6 +11,7 @@ from wavecast.simulator.program.instruction import (
     PTX,
     RECONVERGE,
     WARP_END,
+    WARP_WAIT,
     Immediate,
     Instruction,
     Label,
@@ -23,7 +24,9 @@ from wavecast.simulator.program.instruction import (
 )
 from wavecast.simulator.program.kernel import Argument, Kernel, Resources
 from wavecast.simulator.program.ptx.control_flow import block_starts, post_dominators, successors
+from wavecast.simulator.program.ptx.results import Counter
 from wavecast.simulator.program.ptx.statements import Body, Scope, Statement, read_body, split_top
+from wavecast.simulator.program.ptx.waits import Wait, copies_of_a_group, step_of, waits_of
 
 _TARGET = re.compile(r"^\s*\.target\s+(sm_\d+)", re.MULTILINE)
 _ENTRY = re.compile(r"\.entry\s+([\w$]+)\s*(\(([^)]*)\))?([^{;]*)\{", re.DOTALL)
@@ -393,16 +396,16 @@ def _link(name: str, drafts: list[_Draft], body: Body) -> tuple[tuple[Instructio
     starts = block_starts(len(drafts), targets, exits)
     following = successors(starts, len(drafts), targets, always, unguarded)
     nearest = post_dominators(following)
-    block_of = {start: block for block, start in enumerate(starts)}
     meeting: dict[int, int] = {}
-    for block, start in enumerate(starts):
-        end = starts[block + 1] if block + 1 < len(starts) else len(drafts)
-        branch = end - 1
+    for block in range(len(starts)):
+        branch = (starts[block + 1] if block + 1 < len(starts) else len(drafts)) - 1
         found = nearest[block]
         if branch in targets and branch not in always and found is not None:
             meeting[branch] = starts[found]
-        assert block_of[start] == block
-    return _placed(drafts, targets, meeting, starts)
+    group = copies_of_a_group([draft.opcode for draft in drafts])
+    steps = [step_of(draft.opcode, draft.operands, draft.modifiers, group) for draft in drafts]
+    spans = list(zip(starts, (*starts[1:], len(drafts)), strict=True))
+    return _placed(drafts, targets, meeting, starts, waits_of(steps, spans, following))
 
 
 def _label_place(label: str, draft: _Draft, body: Body) -> int | None:
@@ -413,14 +416,18 @@ def _label_place(label: str, draft: _Draft, body: Body) -> int | None:
 
 
 def _placed(
-    drafts: list[_Draft], targets: Mapping[int, int], meeting: Mapping[int, int], starts: list[int]
+    drafts: list[_Draft],
+    targets: Mapping[int, int],
+    meeting: Mapping[int, int],
+    starts: list[int],
+    waits: Mapping[int, Wait],
 ) -> tuple[tuple[Instruction, ...], tuple[int, ...]]:
     before = set(meeting.values())
     place: dict[int, int] = {}
     position = 0
     for index in range(len(drafts)):
         place[index] = position
-        position += 1 + (index in before)
+        position += 1 + (index in before) + (index in waits)
     end = position
     blocks = sorted({place[start] for start in starts} | {end})
     leaders = set(blocks)
@@ -449,6 +456,9 @@ def _placed(
     for index, draft in enumerate(drafts):
         if index in before:
             add(_Draft(RECONVERGE, (), {}, RECONVERGE, draft.frames), None)
+        if index in waits:
+            modifiers: dict[str, ModifierValue] = {str(counter): left for counter, left in waits[index].items()}
+            add(_Draft(WARP_WAIT, (), modifiers, _wait_text(waits[index]), draft.frames), None)
         if index in meeting:
             draft.modifiers["reconverge"] = place[meeting[index]]
         if draft.opcode in _EXITS:
@@ -458,3 +468,8 @@ def _placed(
             add(draft, place[targets[index]] if index in targets else None)
     add(_Draft(WARP_END, (), {}, WARP_END, drafts[-1].frames), None)
     return tuple(instructions), tuple(blocks)
+
+
+def _wait_text(wait: Wait) -> str:
+    names = {Counter.VECTOR: "global", Counter.SHARED: "shared"}
+    return "wait until " + " and ".join(f"at most {left} {names[counter]} remain" for counter, left in wait.items())

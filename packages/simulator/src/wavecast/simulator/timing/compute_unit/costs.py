@@ -9,7 +9,7 @@ import numpy as np
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.errors import AssemblyError
-from wavecast.simulator.program.instruction import Instruction
+from wavecast.simulator.program.instruction import PTX, WARP_END, WARP_WAIT, Instruction
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.compute_unit.layout import (
     COSTS,
@@ -20,7 +20,9 @@ from wavecast.simulator.timing.compute_unit.layout import (
     Cost,
     Pipe,
 )
-from wavecast.simulator.timing.opcodes import Unit, is_8bit_matrix, is_quarter_rate, matrix_clk, unit_of
+from wavecast.simulator.timing.opcodes import is_8bit_matrix, is_half_rate, is_quarter_rate, matrix_clk, unit_of
+from wavecast.simulator.timing.ptx_opcodes import is_fence, orders_memory
+from wavecast.simulator.timing.units import Unit
 from wavecast.simulator.traffic import AccessKind, Traffic
 
 _FIELD = re.compile(r"(vmcnt|lgkmcnt)\((\d+)\)")
@@ -98,6 +100,9 @@ class KernelForm:
         actions: int64 (instructions, COSTS), all but the prices.
         vector: Instructions on the vector pipe, int64.
         quarter: Those of them at a quarter of the rate.
+        half: Those of them at half of the rate.
+        free: What PTX says and the machine has no instruction for.
+        orders: Fences of PTX, and its atomics that order memory too.
         matrix: Instructions on the matrix pipe.
         matrix_clk: float64, cycles of each of these.
         is_8bit: bool, whether its operands have 8 bits or less.
@@ -118,6 +123,9 @@ class KernelForm:
     actions: np.ndarray
     vector: np.ndarray
     quarter: np.ndarray
+    half: np.ndarray
+    free: np.ndarray
+    orders: np.ndarray
     matrix: np.ndarray
     matrix_clk: np.ndarray
     is_8bit: np.ndarray
@@ -180,6 +188,9 @@ def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
         actions=actions,
         vector=where(Unit.VALU),
         quarter=np.array([i.index for i in instructions if is_quarter_rate(i)], dtype=np.int64),
+        half=np.array([i.index for i in instructions if is_half_rate(i)], dtype=np.int64),
+        free=where(Unit.NONE),
+        orders=np.array([i.index for i in instructions if _orders_memory(i)], dtype=np.int64),
         matrix=matrix,
         matrix_clk=np.array([matrix_clk(instructions[index], device) for index in matrix]),
         is_8bit=np.array([is_8bit_matrix(instructions[index]) for index in matrix], dtype=np.bool_),
@@ -188,12 +199,21 @@ def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
         holds=np.array([_held_clk(instruction) for instruction in instructions], dtype=np.float64),
         memory=where(Unit.VECTOR_MEMORY),
         lds=where(Unit.LDS),
-        exchanges=named(*_LANE_EXCHANGE),
+        exchanges=np.array([i.index for i in instructions if _exchanges_lanes(i)], dtype=np.int64),
         scalar_memory=where(Unit.SCALAR_MEMORY),
         write_backs=named("buffer_wbl2"),
         invalidations=named("buffer_inv"),
         facts=_facts(traffic),
     )
+
+
+def _exchanges_lanes(instruction: Instruction) -> bool:
+    opcode = instruction.opcode
+    return opcode in _LANE_EXCHANGE or (instruction.encoding == PTX and opcode.startswith(("shfl", "match")))
+
+
+def _orders_memory(instruction: Instruction) -> bool:
+    return instruction.encoding == PTX and (is_fence(instruction.opcode) or orders_memory(instruction.opcode))
 
 
 def _facts(traffic: Traffic) -> Facts:
@@ -233,7 +253,9 @@ def _classify(row: np.ndarray, instruction: Instruction, unit: Unit) -> None:
     row[Cost.ACTION] = _UNIT_ACTION.get(unit, Action.PLAIN)
     row[Cost.PIPE] = _UNIT_PIPE.get(unit, Pipe.NONE)
     row[Cost.VECTOR_LEFT] = row[Cost.LGKM_LEFT] = NO_LIMIT
-    if opcode == "s_waitcnt":
+    if instruction.encoding == PTX:
+        _classify_ptx(row, instruction, unit)
+    elif opcode == "s_waitcnt":
         row[Cost.ACTION], row[Cost.PIPE] = Action.WAIT, Pipe.NONE
         row[Cost.VECTOR_LEFT], row[Cost.LGKM_LEFT] = _limits(instruction)
     elif opcode == "s_barrier":
@@ -248,6 +270,20 @@ def _classify(row: np.ndarray, instruction: Instruction, unit: Unit) -> None:
     else:
         row[Cost.COUNTS_VECTOR] = unit is Unit.VECTOR_MEMORY
         row[Cost.COUNTS_LGKM] = unit in (Unit.LDS, Unit.SCALAR_MEMORY) or opcode.startswith("flat_")
+
+
+def _classify_ptx(row: np.ndarray, instruction: Instruction, unit: Unit) -> None:
+    if instruction.opcode == WARP_WAIT:
+        left = instruction.modifiers
+        row[Cost.ACTION] = Action.WAIT
+        row[Cost.VECTOR_LEFT], row[Cost.LGKM_LEFT] = left.get("vmcnt", NO_LIMIT), left.get("lgkmcnt", NO_LIMIT)
+    elif instruction.opcode == WARP_END:
+        row[Cost.ACTION] = Action.END
+    elif instruction.opcode.startswith(("bar.sync", "barrier")):
+        row[Cost.ACTION], row[Cost.PIPE] = Action.BARRIER, Pipe.NONE
+    else:
+        row[Cost.COUNTS_VECTOR] = unit is Unit.VECTOR_MEMORY
+        row[Cost.COUNTS_LGKM] = unit in (Unit.LDS, Unit.SCALAR_MEMORY)
 
 
 def _limits(instruction: Instruction) -> tuple[int, int]:
@@ -292,6 +328,8 @@ def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> n
     clk[:, Cost.ISSUE] = issue.valu_clk + form.holds
     clk[form.vector, Cost.BUSY] = issue.valu_clk
     clk[form.quarter, Cost.ISSUE] = clk[form.quarter, Cost.BUSY] = issue.quarter_rate_clk
+    if issue.half_rate_clk is not None:
+        clk[form.half, Cost.ISSUE] = clk[form.half, Cost.BUSY] = issue.half_rate_clk
     # Matrix cycles pass at the clock that the device holds under matrix load, counted in cycles of the peak clock.
     clock = np.where(form.is_8bit, device.compute.matrix_clock_8bit_ghz, device.compute.matrix_clock_ghz)
     clk[form.matrix, Cost.BUSY] = form.matrix_clk * device.compute.clock_ghz / clock
@@ -312,7 +350,10 @@ def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> n
         (Cost.LATENCY_HBM, device.hbm.latency_clk),
     ):
         clk[form.memory, column] = latency
+    clk[form.free, Cost.ISSUE] = 0.0
     _price_memory(clk, form, device, demand, warm)
+    # Nothing is written back on a device whose one L2 all see: the warp stands until its stores have come there.
+    clk[form.orders, Cost.ISSUE] += device.fences.writeback_clk
     clk[form.write_backs, Cost.LATENCY_L1] = device.fences.writeback_clk + device.mall.latency_clk
     clk[form.invalidations, Cost.ISSUE] = issue.valu_clk + device.fences.invalidate_clk
     return _in_ticks(clk)
