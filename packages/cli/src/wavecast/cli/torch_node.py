@@ -70,6 +70,10 @@ class NodeSymmetricMemory:
         """(ranks,) int64: where each rank's buffer begins for kernels of this rank."""
         return torch.tensor([self._rank.device.address_of(window) for window in self._windows])
 
+    def signal_addresses(self) -> torch.Tensor:
+        """(ranks,) int64: where each rank's signal pad begins for kernels of this rank."""
+        return torch.tensor([self._rank.device.address_of(pad) for pad in self._pads])
+
     def signals(self, rank: int) -> torch.Tensor:
         """(signal_count,) int32 signal pad of a rank."""
         return self._pads[rank]
