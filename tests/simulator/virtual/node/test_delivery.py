@@ -8,7 +8,7 @@ import pytest
 from signal_kernels import consume_kernel, produce_kernel, sum_chunks_kernel
 
 from wavecast.simulator.errors import LaunchError
-from wavecast.simulator.virtual.node import NodeOptions, Policy, VirtualNode, every_order, virtual_node
+from wavecast.simulator.virtual.node import NodeOptions, NodeRank, Policy, VirtualNode, every_order, virtual_node
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.compile, pytest.mark.execute]
@@ -16,10 +16,17 @@ ELEMENTS = 64
 
 
 class Gathering:
-    """Every rank pulls the others' chunks; a kernel adds to each chunk its number when the chunk's signal is there."""
+    """Every rank gets the others' chunks; a kernel adds to each chunk its number when the chunk's signal is there.
 
-    def __init__(self, ranks: int, chunks: int, *, waits: bool = True, copy_streams: int = 1) -> None:
+    Chunks are pulled from the rank that they are of, or, in a ring, from the neighbour when its signal says that it has
+    them.
+    """
+
+    def __init__(
+        self, ranks: int, chunks: int, *, waits: bool = True, copy_streams: int = 1, ring: bool = False
+    ) -> None:
         self.ranks, self.chunks, self.waits, self.copy_streams = ranks, chunks, waits, copy_streams
+        self.ring = ring
 
     def run(self, policy: int | Policy) -> tuple[bool, VirtualNode]:
         """Whether the results of all ranks are right."""
@@ -27,36 +34,47 @@ class Gathering:
         options = NodeOptions(blit_limit_bytes=0)
         with virtual_node("mi300x", self.ranks, policy, options=options) as node:
             shards = [torch.randint(1, 1 << 30, (self.chunks * size,), dtype=torch.int32) for _ in range(self.ranks)]
-            results = []
+            gathered, results = (
+                [torch.zeros(every * size, dtype=torch.int32) for _ in range(self.ranks)] for _ in range(2)
+            )
+            signals = [torch.zeros(every, dtype=torch.int32) for _ in range(self.ranks)]
             for index, shard in enumerate(shards):
-                node.share(index, shard, "shard")
+                node.share(index, gathered[index], "gathered")
+                node.share(index, signals[index], "signals")
+                own = slice(index * self.chunks, (index + 1) * self.chunks)
+                gathered[index].view(every, size)[own] = shard.view(-1, size)
+                signals[index][own] = 1
             for index in range(self.ranks):
                 rank = node.rank(index)
-                gathered, result = (torch.zeros(every * size, dtype=torch.int32) for _ in range(2))
-                signals = torch.zeros(every, dtype=torch.int32)
-                first = index * self.chunks
-                gathered[first * size : (first + self.chunks) * size] = shards[index]
-                signals[first : first + self.chunks] = 1
-                results.append(result)
                 with rank.active():
                     sum_chunks_kernel[(every,)](
-                        gathered, signals, result, first, CHUNKS=every, SIZE=size, WAITS=self.waits
+                        gathered[index],
+                        signals[index],
+                        results[index],
+                        index * self.chunks,
+                        CHUNKS=every,
+                        SIZE=size,
+                        WAITS=self.waits,
                     )
-                self._pull(rank, shards, gathered, signals)
+                self._fetch(rank, gathered, signals)
             node.synchronize()
         numbers = torch.arange(every, dtype=torch.int32).repeat_interleave(size)
         wanted = torch.cat(shards) + numbers
         return all(torch.equal(result, wanted) for result in results), node
 
-    def _pull(self, rank, shards, gathered, signals) -> None:
+    def _fetch(self, rank: NodeRank, gathered: list[torch.Tensor], signals: list[torch.Tensor]) -> None:
+        mine = rank.index
         for step in range(1, self.ranks):
-            source = (rank.index + step) % self.ranks
+            owner = (mine - step) % self.ranks
+            source = (mine - 1) % self.ranks if self.ring else owner
             for chunk in range(self.chunks):
                 stream = rank.stream(f"copies {chunk % self.copy_streams}")
-                number = source * self.chunks + chunk
-                target = gathered[number * ELEMENTS : (number + 1) * ELEMENTS]
-                rank.copy(target, shards[source][chunk * ELEMENTS : (chunk + 1) * ELEMENTS], stream)
-                rank.write_signal(signals[number : number + 1], 1, stream)
+                number = owner * self.chunks + chunk
+                place, word = slice(number * ELEMENTS, (number + 1) * ELEMENTS), slice(number, number + 1)
+                if self.ring:
+                    rank.wait_signal(signals[source][word], 1, stream)
+                rank.copy(gathered[mine][place], gathered[source][place], stream)
+                rank.write_signal(signals[mine][word], 1, stream)
 
 
 @pytest.mark.parametrize(
@@ -74,9 +92,18 @@ def test_every_order_of_delivery_gives_the_same_result(ranks: int, chunks: int, 
     assert all(right for right, _ in seen)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_eight_ranks_agree_under_any_seed(seed: int) -> None:
-    assert Gathering(8, 4, copy_streams=3).run(seed)[0]
+@pytest.mark.parametrize(("ranks", "chunks", "streams"), [(2, 4, 1), (3, 1, 1), (2, 2, 2)])
+def test_every_order_in_a_ring_gives_the_same_result(ranks: int, chunks: int, streams: int) -> None:
+    gathering = Gathering(ranks, chunks, copy_streams=streams, ring=True)
+    right = [gathering.run(policy)[0] for policy in every_order()]
+    assert len(right) >= math.factorial(4)
+    assert all(right)
+
+
+@pytest.mark.parametrize("ring", [False, True])
+@pytest.mark.parametrize("seed", range(2))
+def test_eight_ranks_agree_under_any_seed(seed: int, ring: bool) -> None:
+    assert Gathering(8, 4, copy_streams=3, ring=ring).run(seed)[0]
 
 
 def test_a_kernel_that_does_not_wait_is_found() -> None:
