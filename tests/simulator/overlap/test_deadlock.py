@@ -119,13 +119,13 @@ def test_a_program_that_ends_needs_no_remedy() -> None:
 
 
 def tiny(amd: bool) -> Device:
-    """Two shader engines of two compute units each, or two multiprocessors."""
+    """Three shader engines of two, two and one compute units, or two multiprocessors."""
     device = load_device("mi300x" if amd else "h200")
     assert device.link is not None
     if not amd:
         return device.with_value("compute.num_cu", 2)
-    changed = device.with_value("compute.num_xcd", 1).with_value("compute.num_cu", 4)
-    return replace(changed, link=replace(device.link, shader_engines_per_xcd=2, blit_workgroups=2))
+    changed = device.with_value("compute.num_xcd", 1).with_value("compute.num_cu", 5)
+    return replace(changed, link=replace(device.link, shader_engines_per_xcd=3, blit_workgroups=2))
 
 
 def random_program(seed: int, amd: bool) -> tuple[Program, int]:
@@ -184,8 +184,8 @@ def compare(seeds: range, amd: bool, limit: int) -> dict[str, int]:
     return counts
 
 
-@pytest.mark.parametrize(("amd", "seeds"), [(True, 150), (False, 250)])
+@pytest.mark.parametrize(("amd", "seeds"), [(True, 110), (False, 250)])
 def test_random_programs_agree_with_every_interleaving(amd: bool, seeds: int) -> None:
     counts = compare(range(seeds), amd, limit=1_500)
     assert counts["deadlock"] > 30
-    assert counts["ends"] > 30
+    assert counts["ends"] > 25

@@ -162,7 +162,8 @@ def _predict_file(
 
 
 def _say_written(files: Sequence[Path], directory: Path) -> None:
-    output.print_message(f"wrote {len(files)} files to {directory}: every picture as PNG, SVG and CSV")
+    traces = "; *.trace.json for Perfetto" if any(path.name.endswith(".trace.json") for path in files) else ""
+    output.print_message(f"wrote {len(files)} files to {directory}: every picture as PNG, SVG and CSV{traces}")
 
 
 def _list_catalogue(*, json: bool, wide: bool) -> None:

@@ -12,7 +12,7 @@ from functools import partial
 from multiprocessing import active_children, get_context, parent_process
 from threading import Thread
 
-from wavecast.cli import __version__, simulate
+from wavecast.cli import __version__, schedules, simulate
 from wavecast.cli.errors import CliError
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.experiments.operators import last_path, result_dtype
@@ -137,6 +137,8 @@ def _answer(case: Case, variant: str) -> Answer:
 def predict_variant(case: Case, variant: str) -> tuple[Row, simulate.Prediction]:
     """Predict one variant: its row, whose speedups are still unknown, and what it is made from."""
     experiment, shape = case.experiment, case.shape
+    if experiment.schedule is not None:
+        return schedules.predict_schedule(experiment, variant, shape=shape, device=case.device)
     operands = experiment.operands(variant)
     with simulate.translated_errors():
         inputs = operands.make_inputs(shape)

@@ -81,7 +81,8 @@ class Row:
         recipe: Training recipe, for training steps.
         shape: Sizes by name, ``{"tokens": 32768, "n": 2048, "groups": 32}``.
         dtype: Element type of the input and of the result, ``bf16 -> e4m3fnuz``.
-        path: What ran: ``triton``, ``hip``, ``reference``; of a kernel file ``hip``, ``assembly``, ``code-object``.
+        path: What ran: ``triton``, ``hip``, ``reference``; of a kernel file ``hip``, ``assembly``, ``code-object``;
+            ``schedule`` of several GPUs' streams.
         launches: Kernel launches.
         kernels: The kernels, in launch order.
         predicted_us: Predicted time of all kernels in one stream.
@@ -107,7 +108,7 @@ class Row:
         lds_bytes: LDS bytes a workgroup, the largest of the kernels.
         spill_bytes: Private bytes a lane, the largest of the kernels.
         waves_per_simd: Waves that fit a SIMD, the smallest of the kernels.
-        exposed_us: Communication time that is not hidden.
+        exposed_us: Of a schedule: time in which no product runs on the GPU that ends last.
         tokens_per_s: Training throughput.
         memory_bytes: Peak memory of a rank.
         counters: Hardware counters by name.

@@ -18,6 +18,7 @@ from wavecast.cli.launch_arguments import Parameter
 from wavecast.cli.launches import LaunchFacts, LevelBytes
 from wavecast.cli.measuring.metrics import LINE_BYTES, SECTOR_BYTES
 from wavecast.cli.rows import Effect, KernelRow, Tuning
+from wavecast.cli.timeline import Timeline
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,6 +58,7 @@ class Prediction:
         tunings: How the configurations of kernels were chosen, in launch order.
         minimum_bytes: Bytes of the lines that the kernels touch, read and written once each; of a kernel file only.
         findings: What checks found, where they were asked for; of a kernel file only.
+        timeline: What several GPUs did when; of a schedule only.
     """
 
     arch: str
@@ -73,6 +75,7 @@ class Prediction:
     tunings: tuple[Tuning, ...] = ()
     minimum_bytes: int | None = None
     findings: tuple[CheckFinding, ...] = ()
+    timeline: Timeline | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from wavecast.cli.measurement import KernelCounters, MeasuredRow, Measurement, R
 from wavecast.cli.measuring.metrics import METRICS
 from wavecast.cli.prediction import Outcome
 from wavecast.cli.rows import Effect, Row, Tuning
+from wavecast.cli.schedules import fastest_line
 from wavecast.cli.scores import Score
 
 # Heading and whether it is shown at 80 columns.
@@ -160,7 +161,8 @@ def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:
         for item in (experiment.published_elsewhere(shape=first.shape, device=first.device) if experiment else ())
     ]
     notes = [f"note: {experiment.remark}"] if experiment and experiment.remark else []
-    for line in [*_remarks(rows), *elsewhere, *notes]:
+    best = fastest_line(rows, output.significant) if experiment and experiment.schedule else None
+    for line in [*_remarks(rows), *([best] if best else []), *elsewhere, *notes]:
         output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
     output.print_table("", wide=wide)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wavecast.cli.errors import misuse, unknown
 from wavecast.cli.experiments import (
+    async_tp,
     autotune_space,
     blockwise,
     colwise_per_group,
@@ -43,6 +44,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         grouped_gemm.WEIGHT_GRADIENT,
         autotune_space.EXPERIMENT,
         scaled_gemm.EXPERIMENT,
+        async_tp.EXPERIMENT,
+        async_tp.SCATTER,
     )
 }
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wavecast.cli.experiments.operators import find_variant
+
+if TYPE_CHECKING:
+    from wavecast.simulator.overlap.node import Node
+    from wavecast.simulator.overlap.program import KernelLike, ProgramLike
 
 Shape = Mapping[str, int]
 
@@ -46,6 +50,25 @@ class Operands:
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """What several GPUs do, and what it stands for.
+
+    Attributes:
+        program: Their streams, as ``wavecast.simulator.overlap.program`` describes them.
+        node: The GPUs.
+        product: The product as a whole, for the vendor's library: a kernel of that module.
+        collective: Name of the collective that is to be hidden.
+        collective_bytes: Its size.
+    """
+
+    program: ProgramLike
+    node: Node
+    product: KernelLike
+    collective: str
+    collective_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class Experiment:
     """An ordinary function that calls an operator of ``wavecast.kernels``, and what is known about it.
 
@@ -69,6 +92,9 @@ class Experiment:
         other_operands: Variants that are called with something else than the others.
         elsewhere: Published times of code that is no variant, on a shape of the experiment.
         by_default: Whether ``predict`` without names runs it.
+        schedule: Variant, shape and device to the streams of several GPUs; such an experiment is predicted from them,
+            and calls no operator.
+        alternatives: Variant, shape and device to other ways of carrying it out, by what they are called.
         whole: Whether every workgroup is executed: where few long ones read the same lines and cannot stand for one
             another, or a launch reads what an earlier one left in the memory-side cache.
     """
@@ -89,6 +115,8 @@ class Experiment:
     elsewhere: tuple[Published, ...] = ()
     by_default: bool = True
     whole: bool = False
+    schedule: Callable[[str, Shape, str], Schedule] | None = None
+    alternatives: Callable[[str, Shape, str], Mapping[str, Schedule]] | None = None
 
     def operands(self, variant: str) -> Operands:
         """What ``variant`` is called with."""

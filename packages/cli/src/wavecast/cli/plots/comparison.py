@@ -70,7 +70,8 @@ class Comparison:
     def origin(self) -> str:
         """What the numbers depend on besides the code."""
         row = self.variants[0].row
-        return f"predicted by Wavecast {row.wavecast} with device file {row.spec} and Triton {row.triton}"
+        compiler = f" and Triton {row.triton}" if row.triton else ""
+        return f"predicted by Wavecast {row.wavecast} with device file {row.spec}{compiler}"
 
     @property
     def stem(self) -> str:

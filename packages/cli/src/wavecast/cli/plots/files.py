@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from wavecast.cli import output, simulate
 from wavecast.cli.errors import CliError, ExitCode
 from wavecast.cli.places import check_directory, not_writable
-from wavecast.cli.plots import intervals, roofline, traffic, waterfall
+from wavecast.cli.plots import gantt, intervals, roofline, traffic, waterfall
 from wavecast.cli.plots.comparison import Comparison, compare
 from wavecast.cli.plots.picture import Picture
 
@@ -40,7 +40,7 @@ def write(cases: Sequence[Case], outcomes: Sequence[Outcome], *, directory: Path
         directory: Where to; it is created.
 
     Returns:
-        The files that were written; each picture is three of them.
+        The files that were written; each picture is three of them, a timeline's trace one more.
 
     Raises:
         CliError: 2 if they cannot be written.
@@ -83,15 +83,20 @@ def write_rows(
     comparison = compare(rows, predictions, device=device, elsewhere=elsewhere)
     if comparison is None:
         return []
-    return [
+    files = [
         path
         for picture in pictures(comparison)
         for path in _write(picture, directory / f"{comparison.stem}-{picture.name}")
     ]
+    return files + _write_traces(comparison, directory)
 
 
 def pictures(comparison: Comparison) -> Iterator[Picture]:
     """The pictures of a comparison; says on stderr which ones there are not, and why."""
+    if any(item.prediction.timeline for item in comparison.variants):
+        found = {gantt.NAME: gantt.picture(comparison), intervals.NAME: intervals.picture(comparison)}
+        yield from (picture for picture in found.values() if not isinstance(picture, str))
+        return
     found = {
         roofline.NAME: roofline.picture(comparison),
         traffic.NAME: traffic.picture(comparison),
@@ -103,6 +108,20 @@ def pictures(comparison: Comparison) -> Iterator[Picture]:
             output.print_message(f"no {name} for {comparison.stem}: {picture}")
         else:
             yield picture
+
+
+def _write_traces(comparison: Comparison, directory: Path) -> list[Path]:
+    """Timelines in the trace event format, which Perfetto and Chrome show."""
+    paths = []
+    for item in comparison.variants:
+        if item.prediction.timeline is not None:
+            path = directory / f"{comparison.stem}-{item.name}.trace.json"
+            try:
+                path.write_text(item.prediction.timeline.trace, encoding="utf-8")
+            except OSError as error:
+                raise not_writable(directory, error.strerror) from error
+            paths.append(path)
+    return paths
 
 
 def _write(picture: Picture, stem: Path) -> list[Path]:

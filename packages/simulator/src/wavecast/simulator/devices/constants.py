@@ -221,6 +221,7 @@ class Link:
     smallest_kernel_us: float = _in("us")
     num_engines: int = _in("count")
     unit_gb_s: float = _in("GB/s")
+    unit_copy_gb_s: float = _in("GB/s")
     write_signal_us: float = _in("us")
     signal_us: float = _in("us")
     event_us: float = _in("us")

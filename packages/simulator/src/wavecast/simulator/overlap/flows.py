@@ -19,6 +19,7 @@ class Tiles:
     """Tiles of a kernel that started together.
 
     Attributes:
+        owner: Number of the launch; others of the same are no strangers.
         rank: Where.
         count: How many.
         left_us: Time that is left at the kernel's own speed.
@@ -27,6 +28,7 @@ class Tiles:
         speed: Progress at present; 1: as alone.
     """
 
+    owner: int
     rank: int
     count: int
     left_us: float
@@ -80,17 +82,20 @@ def set_rates(tiles: Iterable[Tiles], transfers: Iterable[Transfer], node: Node)
         taken[entry.target] += entry.gb_s
     wanted = taken.copy()
     kernels = list(tiles)
+    own: defaultdict[int, float] = defaultdict(float)
     for running in kernels:
         wanted[running.rank] += running.hbm_gb_s
+        own[running.owner] += running.hbm_gb_s
     for entry in transfers:
         entry.gb_s *= min(1.0, *(node.hbm_gb_s / max(wanted[rank], 1e-9) for rank in (entry.source, entry.target)))
     for running in kernels:
-        running.speed = _speed(running.hbm_gb_s, wanted[running.rank] - running.hbm_gb_s, node)
+        mine = own[running.owner]
+        running.speed = _speed(mine, wanted[running.rank] - mine, node)
 
 
 def _speed(own_gb_s: float, others_gb_s: float, node: Node) -> float:
-    """Progress of tiles beside ``others_gb_s`` on the same HBM."""
-    if own_gb_s <= 0 or others_gb_s <= 0:
+    """Progress of a kernel's tiles beside ``others_gb_s`` on the same HBM."""
+    if own_gb_s <= 0 or (others_gb_s <= 0 and own_gb_s <= node.hbm_gb_s):
         return 1.0
     norm = node.device.combine.pipeline_norm
     alone = min(1.0, own_gb_s / node.hbm_gb_s)

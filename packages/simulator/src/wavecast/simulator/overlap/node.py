@@ -65,6 +65,11 @@ class Node:
         one = [least + (index < more) for index in range(self.link.shader_engines_per_xcd)]
         return tuple(one * self.device.compute.num_xcd)
 
+    @property
+    def fetchers(self) -> int:
+        """Workgroups that saturate the links to one other GPU."""
+        return max(1, round(self.link.links_per_peer * self.link.kernel_gb_s / self.link.unit_gb_s))
+
     def pair_gb_s(self, engine: str, *, both: bool) -> float:
         """What copies from one GPU to one other reach together.
 

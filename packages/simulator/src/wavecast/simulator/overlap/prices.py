@@ -89,10 +89,15 @@ class Prices:
         return KernelTime(whole.alone_us * more / rounds, whole.hbm_bytes, whole.tiles)
 
 
-def _product(shape: Mapping[str, int | str], device: Device, kernel: str | Configuration) -> KernelTime:
+def problem_of(shape: Mapping[str, int | str]) -> GemmProblem:
+    """The product of a kernel's shape; fp8 has a scale a row and column."""
     dtype = str(shape["dtype"])
     scaling = Scaling.ROWWISE if dtype == "fp8" else Scaling.NONE
-    problem = GemmProblem.dense(int(shape["M"]), int(shape["N"]), int(shape["K"]), dtype, scaling)
+    return GemmProblem.dense(int(shape["M"]), int(shape["N"]), int(shape["K"]), dtype, scaling)
+
+
+def _product(shape: Mapping[str, int | str], device: Device, kernel: str | Configuration) -> KernelTime:
+    problem = problem_of(shape)
     configuration, found = rank_kernels(problem, device, kernel)[0]
     tiles = device.compute.num_cu if configuration.stream_k else configuration.workgroups(problem)
     return KernelTime(found.total_us, found.moved.hbm_read + found.moved.written, tiles)

@@ -41,7 +41,7 @@ class Running:
         persistent: Whether workgroups keep their unit from tile to tile.
         waits: For each tile the signal that it waits for.
         signals: Pairs of a number of finished tiles and the signal that is then set.
-        shares: Workgroups of a persistent kernel that are still due on each engine.
+        shares: Workgroups that are still due on each engine; empty where any engine will do.
         next_tile: First tile that no workgroup has taken, of a persistent kernel.
         waiting: Workgroups that hold a unit and wait, by signal.
         done_tiles: Tiles that are finished.
@@ -241,11 +241,16 @@ class Simulation:
                 start = self.env.now
                 yield self._transfer(copy, float("inf"))
             return start, 0
-        started = self.ran_last.get((stream.rank, stream.name)) == engine == "fetcher"
-        yield from self._change_to(stream, "fetcher" if engine == "fetcher" else "kernel")
-        if not started:  # workgroups that fetch belong to one launch
-            yield self.env.timeout(self.node.device.launch.back_to_back_us)
-        workgroups = link.blit_workgroups if engine == "blit" else self.fetchers()
+        if engine == "fetcher":  # workgroups of the kernel that waits: they have their units, and come with its launch
+            if self.ran_last.get((stream.rank, stream.name)) != "fetcher":
+                yield self.env.timeout(self.node.device.launch.back_to_back_us)
+            yield from self._change_to(stream, "fetcher")
+            start = self.env.now
+            yield self._transfer(copy, self.node.fetchers * link.unit_gb_s)
+            return start, self.node.fetchers
+        yield from self._change_to(stream, "kernel")
+        yield self.env.timeout(self.node.device.launch.back_to_back_us)
+        workgroups = link.blit_workgroups
         assert workgroups is not None
         running = self._launch(item, workgroups, most_units=workgroups, tile_us=0.0, tiles=workgroups)
         yield running.finished
@@ -255,22 +260,14 @@ class Simulation:
         self._retire(running)
         return start, units
 
-    def fetchers(self) -> int:
-        """Workgroups that saturate the links to one GPU."""
-        link = self.node.link
-        return max(1, round(link.links_per_peer * link.kernel_gb_s / link.unit_gb_s))
-
     def _local_copy(self, item: Item, copy: CopyLike) -> Generator[simpy.Event, Any, tuple[float, int]]:
         """A copy within a GPU is a kernel that is bound by HBM."""
         units = self.node.device.compute.num_cu
         yield from self._change_to(item.stream, "kernel")
         yield self.env.timeout(self.node.device.launch.back_to_back_us)
-        moved = 2.0 * copy.size_bytes
-        us = moved / self.node.hbm_gb_s * 1e-3
-        workgroups = max(1, min(units, copy.size_bytes >> 12))
-        running = self._launch(
-            item, workgroups, most_units=units, tile_us=us, tiles=workgroups, tile_gb_s=self.node.hbm_gb_s / workgroups
-        )
+        workgroups, rate = max(1, min(units, copy.size_bytes >> 12)), self.node.link.unit_copy_gb_s
+        us = 2 * copy.size_bytes / workgroups / rate * 1e-3
+        running = self._launch(item, workgroups, most_units=units, tile_us=us, tiles=workgroups, tile_gb_s=rate)
         yield running.finished
         return running.started_us or self.env.now, running.peak
 
@@ -333,7 +330,12 @@ class Simulation:
             item, item.stream.priority, self._arrivals, workgroups, workgroups, most_units, tile_us, tile_gb_s, tiles,
             self.env.event(), [0] * self.node.engines, persistent, waits, signals,
         )  # fmt: skip
-        if persistent:
+        if workgroups < self.node.engines:
+            others = [other.shares for other in self.launched[rank] if other.shares]
+            running.shares = self.units[rank].last(
+                workgroups, [sum(shares) for shares in zip(*others, strict=True)] if others else [0] * self.node.engines
+            )
+        elif persistent:
             running.shares = self.units[rank].shares(min(workgroups, most_units))
         self.launched[rank].append(running)
         self.launched[rank].sort(key=lambda entry: (entry.priority, entry.arrived))
@@ -359,9 +361,7 @@ class Simulation:
 
     def _take(self, rank: int, running: Running, wanted: int) -> list[int]:
         units = self.units[rank]
-        if running.workgroups < self.node.engines:
-            return units.take_last(wanted)
-        if not running.persistent:
+        if not running.shares:
             return units.take_any(wanted)
         taken = units.take_shares(wanted, running.shares)
         running.shares = [share - less for share, less in zip(running.shares, taken, strict=True)]
@@ -379,7 +379,14 @@ class Simulation:
 
     def _start(self, running: Running, count: int) -> None:
         rank = running.item.stream.rank
-        entry = Tiles(rank, count, running.tile_us, count * running.tile_gb_s, lambda: self._end_tiles(running, count))
+        entry = Tiles(
+            running.arrived,
+            rank,
+            count,
+            running.tile_us,
+            count * running.tile_gb_s,
+            lambda: self._end_tiles(running, count),
+        )
         self._change()
         self.tiles.append(entry)
 

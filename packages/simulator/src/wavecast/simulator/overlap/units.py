@@ -45,13 +45,18 @@ class Units:
             self.free[index] -= taken[index]
         return taken
 
-    def take_last(self, wanted: int) -> list[int]:
-        """Take up to ``wanted`` units for fewer workgroups than there are engines: due where least is free."""
-        order = sorted(range(len(self.free)), key=self.free.__getitem__)
+    def last(self, workgroups: int, promised: list[int]) -> list[int]:
+        """Engines of a launch of fewer workgroups than there are engines: those with least room, one each.
+
+        Args:
+            workgroups: How many.
+            promised: Units of each engine that other launches will take.
+        """
+        order = sorted(range(len(self.free)), key=lambda index: self.free[index] - promised[index])
         shares = [0] * len(order)
-        for index in order[:wanted]:
+        for index in order[:workgroups]:
             shares[index] = 1
-        return self.take_shares(wanted, shares)
+        return shares
 
     def take_any(self, wanted: int) -> list[int]:
         """Take up to ``wanted`` units wherever they are, from where most are free."""

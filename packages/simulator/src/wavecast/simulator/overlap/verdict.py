@@ -10,7 +10,7 @@ from wavecast.simulator.overlap.outcome import Outcome, Span
 
 PRODUCTS = ("matmul", "async matmul")
 """Starts of the names of kernels that multiply."""
-ALIKE = 0.03
+ALIKE = 0.05
 """A gain below this is none: two runs of one schedule differ by as much."""
 
 _NOTHING, _MOST = 0.02, 0.9

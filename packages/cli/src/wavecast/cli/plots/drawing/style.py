@@ -56,10 +56,28 @@ def new_figure(comparison: Comparison, *, what: str, height_in: float) -> tuple[
         what: What the picture shows and how to read it.
         height_in: Height of the axes with their labels; the text above adds to it.
     """
+    figure = _titled(comparison, what=what, height_in=height_in)
+    return figure, figure.subplots()
+
+
+def panel_figure(comparison: Comparison, *, what: str, heights_in: Sequence[float]) -> tuple[Figure, list[Axes]]:
+    """A figure of several panels, one below the other.
+
+    Args:
+        comparison: What is compared.
+        what: As of ``new_figure``.
+        heights_in: Height of each panel with its labels.
+    """
+    figure = _titled(comparison, what=what, height_in=0.3 + sum(heights_in))
+    axes = figure.subplots(len(heights_in), squeeze=False, gridspec_kw={"height_ratios": heights_in})
+    return figure, list(axes[:, 0])
+
+
+def _titled(comparison: Comparison, *, what: str, height_in: float) -> Figure:
     text = fill(what, CHARACTERS)
     figure = Figure(figsize=(WIDTH_IN, height_in + LINE_IN * (3 + text.count("\n"))), layout="constrained", dpi=DPI)
     figure.suptitle(f"{comparison.title}\n{text}", x=0.01, ha="left", fontsize=9, linespacing=1.3)
-    return figure, figure.subplots()
+    return figure
 
 
 def add_key(figure: Figure, comparison: Comparison, groups: Sequence[Sequence[Artist]]) -> None:

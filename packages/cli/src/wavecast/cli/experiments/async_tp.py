@@ -1,0 +1,224 @@
+"""``async-tp`` and ``matmul-reduce-scatter``: a collective beside a product, over the GPUs of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from wavecast.cli.errors import misuse
+from wavecast.cli.experiments.experiment import Experiment, Schedule, Shape
+
+if TYPE_CHECKING:
+    from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
+    from wavecast.simulator.overlap.node import Node
+    from wavecast.simulator.overlap.practice import Product
+    from wavecast.simulator.overlap.program import Engine, Kernel, OperationLike, Program, Stream
+
+BF16_BYTES = 2
+# Llama 3 70B with tensor parallelism of 8 (its first projection of the feed-forward layer, two sequences of 4,096), one
+# projection of 8B, and the shape of upstream's own test.
+SHAPES: tuple[Shape, ...] = (
+    {"m": 8192, "n": 7168, "k": 8192, "ranks": 8},
+    {"m": 8192, "n": 3584, "k": 4096, "ranks": 4},
+    {"m": 4096, "n": 1024, "k": 512, "ranks": 4},
+)
+GATHER_VARIANTS = ("sequence", "decomposed", "native-upstream", "wavecast")
+SCATTER_VARIANTS = ("sequence", "decomposed")
+
+
+def minimum_bytes(shape: Shape) -> int:
+    """Operands and result of a GPU once."""
+    m, n, k = shape["m"], shape["n"], shape["k"]
+    return BF16_BYTES * (m * k + k * n + m * n)
+
+
+def make_inputs(shape: Shape) -> tuple[Any, ...]:
+    """Nothing: a schedule is not run here.
+
+    Raises:
+        CliError: always.
+    """
+    raise misuse(
+        f"a schedule of {shape['ranks']} GPUs calls no operator in one process",
+        hint="predict async-tp shows its time; torchrun runs wavecast.kernels.all_gather_matmul on several GPUs",
+    )
+
+
+def gather_schedule(variant: str, shape: Shape, device: str) -> Schedule:
+    """Streams of an all-gather+matmul."""
+    from wavecast.simulator.overlap.practice import all_gather_matmul
+
+    node, product = _node(shape, device), _product(shape)
+    ours = variant == "wavecast"
+    return _gather(
+        product, node, wavecast_program(product, node) if ours else all_gather_matmul(product, node, variant)
+    )
+
+
+def gather_alternatives(variant: str, shape: Shape, device: str) -> dict[str, Schedule]:
+    """Other transports of our own path: what moves chunks, one peer after another or all at once.
+
+    Streams of all peers need a hardware queue each, beside those of the product and of the own chunk; workgroups that
+    fetch need none.
+    """
+    from wavecast.simulator.overlap.node import Node
+    from wavecast.simulator.overlap.program import ENGINES
+
+    if variant != "wavecast":
+        return {}
+    node, product = _node(shape, device), _product(shape)
+    peers = node.ranks - 1
+    wide = Node(node.device, node.ranks, max(node.queues, peers + 2))
+    found: dict[str, Schedule] = {}
+    for engine in ENGINES:
+        if engine == "blit" and node.link.blit_workgroups is None:
+            continue
+        found[engine] = _gather(product, node, wavecast_program(product, node, engine=engine))
+        if peers > 1:
+            queues = f" on {wide.queues} queues" if engine != "fetcher" and wide.queues > node.queues else ""
+            program = wavecast_program(product, wide, engine=engine, lanes=peers)
+            found[f"{engine} from all peers at once{queues}"] = _gather(product, wide, program)
+    return found
+
+
+def _gather(product: Product, node: Node, program: Program) -> Schedule:
+    from wavecast.simulator.overlap.practice import matmul
+
+    return Schedule(program, node, matmul(product, product.m), "all-gather", product.gathered_bytes)
+
+
+def scatter_schedule(variant: str, shape: Shape, device: str) -> Schedule:
+    """Streams of a matmul+reduce-scatter."""
+    from wavecast.simulator.overlap.practice import matmul, matmul_reduce_scatter
+
+    node, product = _node(shape, device), _product(shape)
+    program = matmul_reduce_scatter(product, node, variant)
+    return Schedule(program, node, matmul(product, product.m), "reduce-scatter", product.result_bytes)
+
+
+def _node(shape: Shape, device: str) -> Node:
+    from wavecast.simulator.devices.loader import load_device
+    from wavecast.simulator.overlap.node import Node
+
+    return Node(load_device(device), shape["ranks"])
+
+
+def _product(shape: Shape) -> Product:
+    from wavecast.simulator.overlap.practice import Product
+
+    return Product(shape["m"], shape["n"], shape["k"])
+
+
+def wavecast_program(product: Product, node: Node, *, engine: Engine | None = None, lanes: int = 1) -> Program:
+    """What ``wavecast.kernels.all_gather_matmul`` puts on its streams, from the plan that it makes itself.
+
+    Args:
+        product: Shape.
+        node: GPUs.
+        engine: What moves chunks; None leaves it to the plan.
+        lanes: Peers that chunks come from at a time; our kernels fetch from one after another.
+    """
+    from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
+    from wavecast.simulator.overlap.program import Program
+
+    ranks = node.ranks
+    if product.m % ranks:
+        raise misuse(f"{product.m} rows do not divide by {ranks} GPUs", hint="give a multiple: --shape m=…")
+    plan = plan_all_gather_matmul(
+        shard_rows=product.m // ranks, columns=product.n, length=product.k, ranks=ranks, element_bytes=BF16_BYTES,
+        arch=node.device.arch, engine=engine, tma_bytes=(BF16_BYTES, BF16_BYTES * product.k),
+    )  # fmt: skip
+    streams = [stream for rank in range(ranks) for stream in _wavecast_streams(product, node, plan, rank, lanes)]
+    return Program("all-gather+matmul wavecast", ranks, tuple(streams))
+
+
+def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int, lanes: int) -> list[Stream]:
+    from wavecast.kernels.async_tp.order import fetch_order
+    from wavecast.simulator.overlap.practice import local_copy
+    from wavecast.simulator.overlap.program import Barrier, Copy, Record, Stream, WaitEvent, WriteSignal
+
+    engine, row_bytes = plan.transport.engine, product.k * BF16_BYTES
+    chunk_bytes = product.m // node.ranks * row_bytes
+    piece = max(1, (plan.transport.piece_bytes or chunk_bytes) // row_bytes) * row_bytes
+    start, order = f"start of {rank}", fetch_order(rank, node.ranks)
+    own = local_copy(rank, chunk_bytes)
+    fetches: list[list[OperationLike]] = [[WaitEvent(start)] for _ in range(lanes)]
+    for place, source in enumerate(order):
+        sizes = [piece] * (chunk_bytes // piece) + [chunk_bytes % piece] * (chunk_bytes % piece > 0)
+        fetches[place % lanes] += [Copy(source, rank, size, engine) for size in sizes]
+        fetches[place % lanes].append(WriteSignal(rank, source))
+    others: list[tuple[str, list[OperationLike]]] = [("local", [WaitEvent(start), own, WriteSignal(rank, rank)])]
+    others += [(f"fetch {lane + 1}" if lanes > 1 else "fetch", fetch) for lane, fetch in enumerate(fetches)]
+    kernel = _wavecast_kernel(product, node, plan, rank, order, lanes)
+    ends = [f"end of {name} of {rank}" for name, _ in others]
+    waits: list[OperationLike] = [WaitEvent(end) for end in ends]
+    compute: list[OperationLike] = [own, Barrier(), Record(start), kernel, *waits, Barrier()]
+    return [
+        Stream(rank, "compute", 0, tuple(compute)),
+        *(
+            Stream(rank, name, -1, (*operations, Record(end)))
+            for (name, operations), end in zip(others, ends, strict=True)
+        ),
+    ]
+
+
+def _wavecast_kernel(
+    product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int, order: tuple[int, ...], lanes: int
+) -> Kernel:
+    from wavecast.kernels.async_tp.order import gather_visits
+    from wavecast.simulator.overlap.program import Kernel
+
+    tiles = plan.gemm if plan.tma is None else plan.tma
+    visits = gather_visits(
+        rank=rank, ranks=node.ranks, shard_rows=product.m // node.ranks, tiles_n=-(-product.n // tiles.block_n),
+        block_m=tiles.block_m, band=tiles.band,
+    )  # fmt: skip
+    # A tile waits for the last of its chunks to come.
+    waits = tuple(max(visit.chunks, key=_arrival(rank, order), default=None) for visit in visits)
+    shape: dict[str, int | str] = {
+        "M": product.m, "N": product.n, "K": product.k, "dtype": product.dtype, "block_m": tiles.block_m,
+        "block_n": tiles.block_n,
+    }  # fmt: skip
+    fetching = plan.transport.engine == "fetcher"
+    # Workgroups that fetch keep their compute units to themselves, as many as saturate the links in use.
+    units = node.device.compute.num_cu - (max(plan.transport.fetchers, lanes * node.fetchers) if fetching else 0)
+    workgroups = min(units, plan.transport.most_units, len(waits))
+    return Kernel("async matmul", "async-matmul", shape, workgroups, waits)
+
+
+def _arrival(rank: int, order: tuple[int, ...]) -> Callable[[int], int]:
+    return lambda chunk: -1 if chunk == rank else order.index(chunk)
+
+
+EXPERIMENT = Experiment(
+    name="async-tp",
+    summary="all-gather of activations beside the product that needs them, over the GPUs of a node",
+    variants=GATHER_VARIANTS,
+    shapes=SHAPES,
+    device="mi300x",
+    dtype="bf16",
+    published=(),
+    remark="upstream's pull request says 4 to 33 % on MI355X: 0.65 to 0.97 of the decomposed time at K 512",
+    minimum_bytes=minimum_bytes,
+    make_inputs=make_inputs,
+    operator=__name__,
+    by_default=False,
+    schedule=gather_schedule,
+    alternatives=gather_alternatives,
+)
+
+SCATTER = Experiment(
+    name="matmul-reduce-scatter",
+    summary="a product beside the reduce-scatter of its result, over the GPUs of a node",
+    variants=SCATTER_VARIANTS,
+    shapes=SHAPES,
+    device="mi300x",
+    dtype="bf16",
+    published=(),
+    remark="upstream has no native path",
+    minimum_bytes=minimum_bytes,
+    make_inputs=make_inputs,
+    operator=__name__,
+    by_default=False,
+    schedule=scatter_schedule,
+)

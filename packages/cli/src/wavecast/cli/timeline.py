@@ -1,0 +1,56 @@
+"""What several GPUs did when, as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """One operation of a stream.
+
+    Attributes:
+        rank: GPU.
+        stream: Stream.
+        queue: Hardware queue.
+        kind: ``product``, ``collective``, ``transfer``, ``local``: other kernels and copies within a GPU, ``signal``,
+            ``wait``: for an event or a signal.
+        name: What it is.
+        ready_us: When its queue came to it.
+        start_us: When it began.
+        end_us: When it ended.
+        units: Compute units that it held, at most.
+        size_bytes: Bytes of a copy.
+    """
+
+    rank: int
+    stream: str
+    queue: int
+    kind: str
+    name: str
+    ready_us: float
+    start_us: float
+    end_us: float
+    units: int
+    size_bytes: int
+
+
+KINDS = ("product", "collective", "transfer", "local", "signal", "wait")
+"""Kinds of bars, in the order of a key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """A run of a schedule.
+
+    Attributes:
+        bars: Operations of all GPUs, by start.
+        total_us: When the last one ended.
+        slowest: The GPU that ended last.
+        trace: The run in the trace event format, JSON.
+    """
+
+    bars: tuple[Bar, ...]
+    total_us: float
+    slowest: int
+    trace: str

@@ -1,0 +1,126 @@
+"""``async-tp`` and ``matmul-reduce-scatter``: predicted from the streams of several GPUs."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from wavecast.cli.errors import CliError
+from wavecast.cli.experiments.async_tp import EXPERIMENT, SCATTER, gather_schedule, wavecast_program
+from wavecast.cli.output import significant
+from wavecast.cli.plots import files
+from wavecast.cli.prediction import Case, predict_cases
+from wavecast.cli.rows import Row
+from wavecast.cli.schedules import fastest_line, predict_schedule
+from wavecast.simulator.devices import load_device
+from wavecast.simulator.overlap.node import Node
+from wavecast.simulator.overlap.practice import Product
+from wavecast.simulator.overlap.program import CopyLike, KernelLike
+
+SMALL = {"m": 4096, "n": 1024, "k": 512, "ranks": 2}
+LARGE = {"m": 8192, "n": 8192, "k": 8192, "ranks": 2}
+
+
+def test_a_row_says_what_is_exposed_and_why() -> None:
+    row, prediction = predict_schedule(EXPERIMENT, "decomposed", shape=LARGE, device="h200")
+    assert (row.ranks, row.path, row.triton) == (2, "schedule", None)
+    assert row.predicted_low_us is not None and row.predicted_us is not None and row.predicted_high_us is not None
+    assert row.predicted_low_us < row.predicted_us < row.predicted_high_us
+    assert row.exposed_us is not None
+    assert 0 < row.exposed_us < row.predicted_us
+    assert row.cause is not None
+    assert row.cause.startswith("hides")
+    assert any(effect.constant.startswith("link.") for effect in prediction.sensitivity)
+    assert prediction.timeline is not None
+    assert prediction.timeline.total_us == row.predicted_us
+
+
+@pytest.mark.parametrize(
+    ("shape", "device", "says"),
+    [
+        (LARGE, "h200", "best: decomposed, 1.13 times as fast as sequence: hides"),
+        (SMALL, "h200", "best: decomposed, but no more than sequence within what runs differ by: about 1.0×"),
+        ({**SMALL, "ranks": 4}, "mi300x", "best: sequence; overlapping gains nothing here"),
+    ],
+)
+def test_the_large_product_gains_and_the_small_one_does_not(shape: dict[str, int], device: str, says: str) -> None:
+    case = Case(EXPERIMENT, shape, device, ("sequence", "decomposed"))
+    (outcome,) = predict_cases([case], jobs=1, done=lambda name: None)
+    assert not outcome.errors
+    best = fastest_line(outcome.rows, significant)
+    assert best is not None
+    assert best.startswith(says)
+
+
+def test_our_path_has_the_plan_s_transport_and_waits_for_chunks_in_the_order_in_which_they_come() -> None:
+    node = Node(load_device("mi300x"), 4)
+    program = wavecast_program(Product(8192, 3584, 4096), node)
+    copies = [entry for stream in program.streams for entry in stream.operations if isinstance(entry, CopyLike)]
+    assert {copy.engine for copy in copies if copy.source_rank != copy.target_rank} == {"fetcher"}
+    streams = [stream for stream in program.streams if stream.rank == 1]
+    (kernel,) = [entry for stream in streams for entry in stream.operations if isinstance(entry, KernelLike)]
+    awaited = list(dict.fromkeys(kernel.tile_waits))
+    assert awaited == [None, 2, 3, 0]
+
+
+def test_transports_are_compared() -> None:
+    row, _ = predict_schedule(EXPERIMENT, "wavecast", shape={**SMALL, "ranks": 4}, device="mi300x")
+    assert row.cause is not None
+    ways = row.cause.partition("transports: ")[2]
+    for name in ("copy-engine", "blit", "fetcher", "fetcher from all peers at once"):
+        assert f"{name} " in ways
+
+
+def test_reduce_scatter_is_predicted_too() -> None:
+    row, _ = predict_schedule(SCATTER, "decomposed", shape=SMALL, device="mi355x")
+    assert row.predicted_us is not None
+    assert row.exposed_us is not None
+
+
+def test_a_schedule_that_never_ends_is_an_error_with_a_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    from dataclasses import replace
+
+    shape = {"m": 4096, "n": 1024, "k": 512, "ranks": 2}
+    schedule = gather_schedule("native-upstream", shape, "mi300x")
+    stuck = replace(schedule, node=replace(schedule.node, hardware_queues=1))
+    experiment = replace(EXPERIMENT, schedule=lambda *_: stuck)
+    with pytest.raises(CliError, match="deadlock after") as refused:
+        predict_schedule(experiment, "native-upstream", shape=shape, device="mi300x")
+    assert "2 hardware queues instead of 1" in refused.value.hint
+
+
+def test_what_a_device_or_shape_cannot_is_said() -> None:
+    with pytest.raises(CliError, match="nothing of links"):
+        predict_schedule(EXPERIMENT, "sequence", shape=SMALL, device="mi300a")
+    with pytest.raises(CliError, match="do not divide by 3"):
+        predict_schedule(EXPERIMENT, "wavecast", shape={**SMALL, "ranks": 3}, device="mi300x")
+    with pytest.raises(CliError, match="calls no operator in one process"):
+        EXPERIMENT.operands("sequence").make_inputs(SMALL)
+
+
+def test_pictures_have_every_operation_and_a_trace_for_each_variant(tmp_path: Path) -> None:
+    case = Case(EXPERIMENT, SMALL, "h200", ("sequence", "decomposed"))
+    outcomes = list(predict_cases([case], jobs=1, done=lambda name: None))
+    written = files.write([case], outcomes, directory=tmp_path)
+    names = {path.name for path in written}
+    stem = "async-tp-h200-m4096-n1024-k512-ranks2"
+    assert {f"{stem}-timeline.{end}" for end in ("png", "svg", "csv")} <= names
+    assert f"{stem}-decomposed.trace.json" in names
+    assert not any("roofline" in name for name in names)
+    with (tmp_path / f"{stem}-timeline.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    bars = [prediction.timeline.bars for prediction in outcomes[0].predictions if prediction.timeline]
+    assert len(rows) == sum(map(len, bars))
+    assert max(float(row["end_us"]) for row in rows if row["variant"] == "B decomposed") == pytest.approx(
+        outcomes[0].rows[1].predicted_us
+    )
+    trace = json.loads((tmp_path / f"{stem}-decomposed.trace.json").read_text(encoding="utf-8"))
+    assert trace["otherData"] == {"program": "async-tp decomposed"}
+
+
+def test_nothing_to_choose_from_is_no_line() -> None:
+    row = Row("async-tp", "wavecast", "sequence", "h200", "sm_90", predicted_us=1.0)
+    assert fastest_line([row], significant) is None
