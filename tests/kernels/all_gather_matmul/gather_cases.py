@@ -11,6 +11,7 @@ from symmetric import ImmediateMemory
 
 from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.plan_hip import Layout
 from wavecast.kernels.async_tp.program import Engine
 from wavecast.kernels.async_tp.workspace import Workspace
 
@@ -109,3 +110,19 @@ def run_rank(
         Gathered(gathered, a_inverse, per_row, own_rows), factors,
     )  # fmt: skip
     return gathered, outs
+
+
+def hip_plans(
+    call: Call, arch: str, *, polls: int, engine: Engine = "copy-engine", out_dtype: torch.dtype = torch.float32
+) -> list[AllGatherMatmulPlan]:
+    """Plans of the kernel in HIP with few workgroups, so that each has several tiles."""
+    plans = []
+    for b, bias in zip(call.bs, call.biases, strict=True):
+        layout = Layout(call.a.dtype, out_dtype, None if bias is None else bias.dtype, b.stride(1), aligned=True)
+        plan = plan_all_gather_matmul(
+            shard_rows=call.rows, columns=b.shape[1], length=call.a.shape[1], ranks=call.ranks,
+            element_bytes=call.a.element_size(), arch=arch, engine=engine, hip=layout,
+        )  # fmt: skip
+        assert plan.hip is not None
+        plans.append(replace(plan, hip=replace(plan.hip, programs=2, xcds=2), polls=polls))
+    return plans

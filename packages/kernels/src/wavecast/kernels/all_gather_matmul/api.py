@@ -19,10 +19,20 @@ from wavecast.kernels.all_gather_matmul.operands import (
     flat,
 )
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.plan_hip import PIECE_BYTES, Layout
 from wavecast.kernels.async_tp.groups import group_of, is_symmetric, workspace_of
 from wavecast.kernels.async_tp.products import column_major
 from wavecast.kernels.async_tp.program import Engine
-from wavecast.kernels.async_tp.selection import Facts, Selection, Setting, Way, select_way, setting_from
+from wavecast.kernels.async_tp.selection import (
+    Code,
+    Facts,
+    Selection,
+    Setting,
+    Way,
+    code_from,
+    select_way,
+    setting_from,
+)
 from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
 from wavecast.kernels.device import active_arch
 
@@ -68,6 +78,7 @@ def all_gather_matmul(
 
     Raises:
         ValueError: wrong rank, dtype, shape or device; FP8 without scales, or scales without FP8.
+            (`WAVECAST_ASYNC_TP_CODE` asks for the kernel in HIP: the same where that cannot do it.)
         RuntimeError: the overlapped path is asked for and not possible.
         SignalTimeoutError: a kernel of an earlier call has given up waiting for a rank.
     """
@@ -139,8 +150,20 @@ def overlapped_all_gather_matmul(
     out_dtypes: Sequence[torch.dtype],
     *,
     engine: Engine | None = None,
+    code: Code | None = None,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """The call over any symmetric memory, on checked arguments: the gathered matrix and the products, as matrices."""
+    """The call over any symmetric memory, on checked arguments: the gathered matrix and the products, as matrices.
+
+    Args:
+        workspace: of this rank.
+        shard, bs, scales, b_inverses, biases, out_dtypes: as `all_gather_matmul` has checked them.
+        engine: what is to move chunks; None leaves it to the plan.
+        code: whose kernel; None takes what the environment variable ``WAVECAST_ASYNC_TP_CODE`` says.
+
+    Raises:
+        ValueError: the kernel in HIP is asked for and cannot do it.
+    """
+    code = code_from() if code is None else code
     ranks, (count, k) = workspace.memory.ranks, shard.shape
     gathered = torch.empty((ranks * count, k), dtype=shard.dtype, device=shard.device)
     a_inverse = scales.every
@@ -151,6 +174,16 @@ def overlapped_all_gather_matmul(
         b, n = column_major(given), given.shape[1]
         out = torch.empty((ranks * count, n), dtype=out_dtype, device=shard.device)
         aligned = bias is None and all(t.data_ptr() % 16 == 0 for t in (shard, gathered, b, out))
+        layout = None
+        if code == "hip":
+            tensors = [t for t in (shard, gathered, b, out, bias, b_inverse) if t is not None]
+            layout = Layout(
+                dtype=shard.dtype,
+                out_dtype=out_dtype,
+                bias_dtype=None if bias is None else bias.dtype,
+                b_stride=b.stride(1),
+                aligned=all(t.data_ptr() % PIECE_BYTES == 0 for t in tensors),
+            )
         plan = plan_all_gather_matmul(
             shard_rows=count,
             columns=n,
@@ -160,6 +193,7 @@ def overlapped_all_gather_matmul(
             arch=active_arch(),
             engine=engine,
             tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
+            hip=layout,
         )
         factors.append(Factor(b, b_inverse, bias, out, plan))
     where = Gathered(gathered, a_inverse, scales.own is not None, own_rows=True)

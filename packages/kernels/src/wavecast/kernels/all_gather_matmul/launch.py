@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 
 from wavecast.kernels.all_gather_matmul.kernel import all_gather_matmul_kernel
+from wavecast.kernels.all_gather_matmul.launch_hip import launch_async_mm
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
 from wavecast.kernels.async_tp.order import fetch_order
 from wavecast.kernels.async_tp.symmetric import COMPUTE
@@ -128,7 +129,7 @@ def _check(factor: Factor, rows: int, k: int) -> None:
     Raises:
         ValueError: it does not.
     """
-    if factor.plan.tma is not None:  # its obstacles have been looked at
+    if factor.plan.tma is not None or factor.plan.hip is not None:  # their obstacles have been looked at
         return
     gemm, n = factor.plan.gemm, factor.out.shape[1]
     check_tile_offsets(gemm, k, factor.b.stride(1), n, k)
@@ -181,6 +182,13 @@ def launch_factor(
     memory, plan = workspace.memory, factor.plan
     if plan.tma is not None:
         _launch_tma(workspace, shard, gathered, factor, plan.tma, last=last)
+        return
+    if plan.hip is not None:
+        launch_async_mm(
+            plan.hip, gathered=gathered.rows, shard=shard, b=factor.b, out=factor.out, a_inverse=gathered.a_inverse,
+            b_inverse=factor.b_inverse, bias=factor.bias, signals=memory.signals(memory.rank), state=workspace.state,
+            failure=workspace.failure, rank=memory.rank, polls=plan.polls, last=last,
+        )  # fmt: skip
         return
     gemm, (rows, k), n = plan.gemm, shard.shape, factor.out.shape[1]
     fetchers = plan.transport.fetchers if first else 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan, Layout, hip_obstacle, plan_hip
 from wavecast.kernels.async_tp.order import band_within
 from wavecast.kernels.async_tp.program import Engine
 from wavecast.kernels.async_tp.transport import TransportPlan, plan_transport
@@ -24,30 +25,32 @@ class AllGatherMatmulPlan:
         transport: how chunks come.
         polls: after how many polls of a signal the kernel gives up.
         tma: tiles of the product for the tensor memory accelerator, which then are used instead of ``gemm``'s.
+        hip: the kernel in HIP, which then is used instead of Triton's.
     """
 
     gemm: GemmPlan
     transport: TransportPlan
     polls: int = TIMEOUT_POLLS
     tma: TmaPlan | None = None
+    hip: HipPlan | None = None
 
     @property
     def block_m(self) -> int:
         """Rows of a tile."""
-        return self.gemm.block_m if self.tma is None else self.tma.block_m
+        return (self.hip or self.tma or self.gemm).block_m
 
     @property
     def programs(self) -> int:
         """Programs of the grid."""
-        if self.tma is not None:
-            return self.tma.programs
+        other = self.hip or self.tma
+        if other is not None:
+            return other.programs
         return self.gemm.programs + self.transport.fetchers
 
     @property
     def reason(self) -> str:
         """Why, in a few sentences."""
-        tiles = self.gemm if self.tma is None else self.tma
-        return f"{tiles.reason}; {self.transport.reason}"
+        return f"{(self.hip or self.tma or self.gemm).reason}; {self.transport.reason}"
 
 
 @lru_cache
@@ -61,6 +64,7 @@ def plan_all_gather_matmul(
     arch: str | None,
     engine: Engine | None = None,
     tma_bytes: tuple[int, int] | None = None,
+    hip: Layout | None = None,
 ) -> AllGatherMatmulPlan:
     """The plan of (ranks * shard_rows, length) times (length, columns).
 
@@ -74,17 +78,30 @@ def plan_all_gather_matmul(
         tma_bytes: bytes of an element of the result, and between columns of b, of operands that begin at multiples of
             16 bytes and a product without bias: what the tensor memory accelerator can then do is left to it. None: it
             cannot.
+        hip: tensors for which the kernel in HIP is asked for; by itself it moves nothing, so that ``engine`` is
+            ``copy-engine`` if it is None.
 
     Raises:
-        ValueError: an engine that is none on this architecture.
+        ValueError: an engine that is none on this architecture; the kernel in HIP is asked for and cannot do it.
     """
+    if hip is not None and engine is None:
+        engine = "copy-engine"
     transport = plan_transport(arch=arch, chunk_bytes=shard_rows * length * element_bytes, engine=engine)
     gemm = plan_gemm(ranks * shard_rows, columns, length, element_bytes=element_bytes, arch=arch)
     tma = None
     if tma_bytes is not None and transport.fetchers == 0:
         tma = _plan_tma(shard_rows, columns, length, ranks, element_bytes, arch, tma_bytes, transport)
+    hip_plan = None
+    if hip is not None:
+        obstacle = hip_obstacle(
+            arch=arch, shard_rows=shard_rows, columns=columns, length=length, ranks=ranks, layout=hip,
+            transport=transport,
+        )  # fmt: skip
+        if obstacle is not None:
+            raise ValueError(f"the kernel in HIP is asked for and not possible: {obstacle}; or use Triton's")
+        hip_plan = plan_hip(shard_rows=shard_rows, columns=columns, ranks=ranks, transport=transport)
     gemm = limited(gemm, transport, chunk_rows=shard_rows, element_bytes=element_bytes, arch=arch)
-    return AllGatherMatmulPlan(gemm, transport, tma=tma)
+    return AllGatherMatmulPlan(gemm, transport, tma=tma, hip=hip_plan)
 
 
 def _plan_tma(

@@ -6,9 +6,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Literal, cast, get_args
 
 VARIABLE = "WAVECAST_ASYNC_TP"
 UPSTREAM_VARIABLE = "TORCH_SYMM_MEM_ENABLE_NATIVE_ASYNC_TP"
+
+CODE_VARIABLE = "WAVECAST_ASYNC_TP_CODE"
+
+Code = Literal["triton", "hip"]
+"""In what the overlapped kernel is written."""
 
 ARCHITECTURES = ("gfx942", "gfx950", "sm_90")
 """Where the overlapped kernels are compiled and checked for."""
@@ -116,6 +122,19 @@ def setting_from(environment: Mapping[str, str] = os.environ) -> Setting:
         return Setting(value)
     except ValueError:
         raise ValueError(f"{VARIABLE} is {value!r}; wanted is 0, 1 or auto") from None
+
+
+def code_from(environment: Mapping[str, str] = os.environ) -> Code:
+    """The value of ``WAVECAST_ASYNC_TP_CODE``: ``triton``, which it is where it is not set, or ``hip``.
+
+    Raises:
+        ValueError: another value.
+    """
+    value = environment.get(CODE_VARIABLE, "triton")
+    for code in get_args(Code):
+        if value == code:
+            return cast("Code", code)
+    raise ValueError(f"{CODE_VARIABLE} is {value!r}; wanted is {' or '.join(get_args(Code))}")
 
 
 def alias_setting_from(environment: Mapping[str, str] = os.environ) -> Setting:

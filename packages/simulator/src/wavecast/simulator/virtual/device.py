@@ -53,7 +53,7 @@ class Launch:
 class VirtualDevice:
     """A device whose launches are executed and timed by the simulator.
 
-    Triton's driver and loaders of other code objects launch through ``launch``.
+    Triton's driver launches through ``launch``, loaders of HIP modules through ``launch_packed``.
 
     Args:
         spec: Specification, from ``wavecast.simulator.devices.load_device``.
@@ -133,15 +133,57 @@ class VirtualDevice:
         Raises:
             LaunchError: The code object is for another architecture, or grid or arguments do not fit.
         """
+        shape = self._shape(code, grid)
+        if 0 in shape:
+            return None
+        names = tuple(argument.name for argument in arguments)
+        return self._run(code, shape, self._binder.bind(arguments), names)
+
+    def launch_packed(
+        self, code: CodeObject, *, grid: Sequence[int], block: Sequence[int], packed: bytes, tensors: Sequence[Any] = ()
+    ) -> Launch | None:
+        """Run a kernel with its arguments as they lie in memory, as HIP's module API gets them.
+
+        Args:
+            code: Its code object.
+            grid: Workgroups in one to three dimensions.
+            block: Work-items of a workgroup in one to three dimensions.
+            packed: All explicit arguments, each at the offset that the kernel's metadata says; addresses of tensors are
+                those that ``address_of`` gives.
+            tensors: Those that the launch uses.
+
+        Returns:
+            As ``launch``.
+
+        Raises:
+            LaunchError: The code object is for another architecture, or grid, block or arguments do not fit.
+        """
+        shape, work_items = self._shape(code, grid), canonical_grid(code.name, block)
+        if 0 in shape:
+            return None
+        from wavecast.simulator.launch import parsed_kernel
+
+        explicit = [argument for argument in parsed_kernel(code).arguments if not argument.is_hidden]
+        wanted = max((argument.offset + argument.size for argument in explicit), default=0)
+        if len(packed) != wanted:
+            raise LaunchError(
+                f"{code.name}: {len(packed)} bytes of arguments, and its metadata says {wanted}",
+                hint="pack every argument at a multiple of its own size, in the order of the source",
+            )
+        values = [packed[argument.offset : argument.offset + argument.size] for argument in explicit]
+        return self._run(code, shape, values, tuple(argument.name for argument in explicit), block=work_items)
+
+    def _shape(self, code: CodeObject, grid: Sequence[int]) -> Grid:
         if code.arch != self.arch:
             raise LaunchError(
                 f"{code.name} was compiled for {code.arch}, and the active virtual device {self.name} is {self.arch}",
                 hint=f"compile it for {self.arch}, or activate a device of architecture {code.arch}",
             )
-        shape = canonical_grid(code.name, grid)
-        if 0 in shape:
-            return None
-        values = self._binder.bind(arguments)
+        return canonical_grid(code.name, grid)
+
+    def _run(
+        self, code: CodeObject, shape: Grid, values: Sequence[Any], names: tuple[str, ...], **options: Any
+    ) -> Launch:
         try:
             result = self._simulator()(
                 code,
@@ -150,12 +192,12 @@ class VirtualDevice:
                 memory=self.memory,
                 device=self.spec,
                 workgroups=self.workgroups,
+                **options,
             )
         except ExecutionError as error:
             self._report(error.findings)
             raise
         self._report(getattr(result, "findings", ()))
-        names = tuple(argument.name for argument in arguments)
         record = Launch(code.name, code, shape, code.num_warps, names, result)
         self._record(record)
         self._unclocked.append(result)

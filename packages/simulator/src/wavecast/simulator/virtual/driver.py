@@ -25,6 +25,7 @@ from wavecast.simulator.errors import CompileError, LaunchError
 from wavecast.simulator.virtual.arguments import LaunchArgument, flatten_arguments
 from wavecast.simulator.virtual.clock import VirtualEvent, predicted_time_ms, summarized
 from wavecast.simulator.virtual.device import VirtualDevice
+from wavecast.simulator.virtual.hip import VirtualHip
 
 # Triton keeps compiled kernels by device index. One index an architecture keeps code objects of two architectures
 # apart, lets devices of one architecture share them, and lies beyond every index that a real driver hands out.
@@ -48,6 +49,7 @@ class VirtualDriver(DriverBase):
         is_virtual: True; real drivers have no such attribute.
         device: The device that launches go to.
         utils: What Triton's runtime asks about the device, and its loader.
+        hip: What programs ask that load HIP modules themselves.
     """
 
     is_virtual = True
@@ -55,6 +57,7 @@ class VirtualDriver(DriverBase):
     def __init__(self, device: VirtualDevice) -> None:
         self.device = device
         self.utils = VirtualUtils(device)
+        self.hip = VirtualHip(device)
         self.index = device_index(device.arch)
 
     @classmethod

@@ -250,6 +250,16 @@ class _RankDevice(VirtualDevice):
         self._owners = tuple(storage.owner for storage in storages if storage is not None)
         return super().launch(code, grid=grid, arguments=arguments)
 
+    def launch_packed(
+        self, code: CodeObject, *, grid: Sequence[int], block: Sequence[int], packed: bytes, tensors: Sequence[Any] = ()
+    ) -> Launch | None:
+        """Put a launch on the current stream; what ``tensors`` lie in lives until it has ended."""
+        storages = [storage_of(tensor, name="tensor") for tensor in tensors]
+        for storage in storages:
+            self._node._claim(self._rank, storage, "tensor")
+        self._owners = tuple(storage.owner for storage in storages)
+        return super().launch_packed(code, grid=grid, block=block, packed=packed, tensors=tensors)
+
     def _enqueue(
         self, code: CodeObject, *, grid: Grid, arguments: Sequence[ArgumentValue], block: Grid | None = None, **_: Any
     ) -> None:
@@ -265,6 +275,7 @@ class _RankDevice(VirtualDevice):
                 owners=self._owners,
                 kernel=kernel,
                 grid=grid,
+                block=shape,
                 arguments=arguments,
                 accesses=GlobalAccesses(kernel),
             )

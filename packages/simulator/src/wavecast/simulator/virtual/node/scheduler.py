@@ -113,6 +113,7 @@ class Scheduler:
         return self._engine.begin(
             launch.kernel,
             grid=launch.grid,
+            block=launch.block,
             arguments=launch.arguments,
             memory=self.machines[launch.rank].memory,
             ring=self._ring,

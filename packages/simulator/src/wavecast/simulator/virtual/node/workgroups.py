@@ -51,6 +51,7 @@ class KernelLaunch(Operation):
     Attributes:
         kernel: What runs.
         grid: Workgroups in x, y, z.
+        block: Work-items of a workgroup in x, y, z.
         arguments: One value per explicit argument.
         accesses: What its instructions touch.
         sliced: The open launch, while it runs.
@@ -58,6 +59,7 @@ class KernelLaunch(Operation):
 
     kernel: Kernel
     grid: Grid
+    block: Grid
     arguments: Sequence[ArgumentValue]
     accesses: GlobalAccesses
     sliced: SlicedLaunch | None = None

@@ -1,0 +1,83 @@
+"""Launch of the kernel in HIP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan
+from wavecast.kernels.hip.kernel import INT32, POINTER, HipKernel
+
+SOURCE = Path(__file__).with_name("async_mm.hip")
+THREADS = 512
+PARAMETERS = (
+    *(
+        (name, POINTER)
+        for name in (
+            "gathered", "shard", "b", "out", "a_inverse", "b_inverse", "bias", "signals", "state", "failure",
+        )
+    ),
+    *(
+        (name, INT32)
+        for name in (
+            "m", "shard_rows", "n", "k_bytes", "b_bytes", "rank", "polls", "a_rows", "b_columns", "last", "xcds",
+            "band",
+        )
+    ),
+)  # fmt: skip
+
+
+def hip_kernel(dtype: torch.dtype, out_dtype: torch.dtype) -> HipKernel:
+    """The kernel for operands and results of two types."""
+    operand = "fp8" if dtype.itemsize == 1 else "bf16"
+    result = "f32" if out_dtype.itemsize == 4 else "bf16"
+    return HipKernel(SOURCE, f"async_mm_{operand}_{result}", PARAMETERS, THREADS)
+
+
+def launch_async_mm(
+    plan: HipPlan,
+    *,
+    gathered: torch.Tensor,
+    shard: torch.Tensor,
+    b: torch.Tensor,
+    out: torch.Tensor,
+    a_inverse: torch.Tensor | None,
+    b_inverse: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    signals: torch.Tensor,
+    state: torch.Tensor,
+    failure: torch.Tensor,
+    rank: int,
+    polls: int,
+    last: bool,
+) -> None:
+    """Multiply the rows of every rank as they come; the tensors are as `all_gather_matmul_kernel` takes them."""
+    size = shard.element_size()
+    hip_kernel(shard.dtype, out.dtype).launch(
+        plan.programs,
+        {
+            "gathered": gathered,
+            "shard": shard,
+            "b": b,
+            "out": out,
+            "a_inverse": a_inverse,
+            "b_inverse": b_inverse,
+            "bias": bias,
+            "signals": signals,
+            "state": state,
+            "failure": failure,
+            "m": gathered.shape[0],
+            "shard_rows": shard.shape[0],
+            "n": out.shape[1],
+            "k_bytes": shard.shape[1] * size,
+            "b_bytes": b.stride(1) * size,
+            "rank": rank,
+            "polls": polls,
+            "a_rows": a_inverse is not None and a_inverse.ndim > 0,
+            "b_columns": b_inverse is not None and b_inverse.ndim > 0,
+            "last": last,
+            "xcds": plan.xcds,
+            "band": plan.band,
+        },
+    )
