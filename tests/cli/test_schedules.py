@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from wavecast.cli.errors import CliError
-from wavecast.cli.experiments.async_tp import EXPERIMENT, SCATTER, gather_schedule, wavecast_program
+from wavecast.cli.experiments.async_tp import EXPERIMENT, SCATTER, gather_schedule, wavecast_program, wavecast_scatter
 from wavecast.cli.output import significant
 from wavecast.cli.plots import files
 from wavecast.cli.prediction import Case, predict_cases
@@ -72,6 +72,24 @@ def test_transports_are_compared() -> None:
     ways = row.cause.partition("transports: ")[2]
     for name in ("copy-engine", "blit", "fetcher", "fetcher from all peers at once"):
         assert f"{name} " in ways
+
+
+def test_our_reduce_scatter_computes_the_others_parts_first_and_its_own_waits_for_the_last_to_come() -> None:
+    node = Node(load_device("h200"), 4)
+    program = wavecast_scatter(Product(8192, 4096, 4096), node)
+    streams = {stream.name: stream.operations for stream in program.streams if stream.rank == 1}
+    kernel = streams["compute"][0]
+    assert isinstance(kernel, KernelLike)
+    part = len(kernel.tile_waits) // 4
+    assert kernel.tile_waits == (None,) * 3 * part + (0,) * part
+    targets = [entry.target_rank for entry in streams["stores"] if isinstance(entry, CopyLike)]
+    assert list(dict.fromkeys(targets)) == [0, 3, 2]
+    sent = sum(entry.size_bytes for entry in streams["stores"] if isinstance(entry, CopyLike))
+    assert sent == 3 * 2048 * 4096 * 4
+    row, _ = predict_schedule(SCATTER, "wavecast", shape=LARGE, device="h200")
+    sequence, _ = predict_schedule(SCATTER, "sequence", shape=LARGE, device="h200")
+    assert row.predicted_us is not None and sequence.predicted_us is not None
+    assert row.predicted_us < sequence.predicted_us
 
 
 def test_reduce_scatter_is_predicted_too() -> None:

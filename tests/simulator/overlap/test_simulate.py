@@ -98,6 +98,16 @@ def test_copies_between_one_pair_share_its_link_and_others_do_not() -> None:
     assert run(node, same).total_us - start == pytest.approx(2 * (run(node, other).total_us - start))
 
 
+def test_what_workgroups_of_a_kernel_do_themselves_needs_no_queue_and_no_kernel() -> None:
+    # Every compute unit spins for a signal that the kernel's own workgroups write: nothing else has to start.
+    units = MI300X.compute.num_cu
+    spins = kernel("spins", units, (None,) * units + (1,) * units)
+    fetches: list[Operation] = [Copy(1, 0, 2**24, "fetcher"), WriteSignal(0, 1)]
+    made = program(2, (0, "compute", [spins]), (0, "fetch", fetches))
+    outcome = run(Node(MI300X, 2, hardware_queues=1), made)
+    assert [entry.queue for entry in outcome.spans if entry.stream == "fetch"] == [-1, -1]
+
+
 def test_a_small_copy_of_amd_holds_compute_units() -> None:
     outcome = run(Node(MI300X, 2), program(2, (0, "s", [Copy(1, 0, 2**20, "blit")])))
     assert MI300X.link is not None

@@ -12,7 +12,7 @@ class Bar:
     Attributes:
         rank: GPU.
         stream: Stream.
-        queue: Hardware queue.
+        queue: Hardware queue; below 0: what a kernel's own workgroups do.
         kind: ``product``, ``collective``, ``transfer``, ``local``: other kernels and copies within a GPU, ``signal``,
             ``wait``: for an event or a signal.
         name: What it is.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from wavecast.simulator.overlap.practice import Product
     from wavecast.simulator.overlap.program import Engine, Kernel, OperationLike, Program, Stream
 
-BF16_BYTES = 2
+BF16_BYTES, SUM_BYTES = 2, 4
 # Llama 3 70B with tensor parallelism of 8 (its first projection of the feed-forward layer, two sequences of 4,096), one
 # projection of 8B, and the shape of upstream's own test.
 SHAPES: tuple[Shape, ...] = (
@@ -23,7 +23,7 @@ SHAPES: tuple[Shape, ...] = (
     {"m": 4096, "n": 1024, "k": 512, "ranks": 4},
 )
 GATHER_VARIANTS = ("sequence", "decomposed", "native-upstream", "wavecast")
-SCATTER_VARIANTS = ("sequence", "decomposed")
+SCATTER_VARIANTS = ("sequence", "decomposed", "wavecast")
 
 
 def minimum_bytes(shape: Shape) -> int:
@@ -58,8 +58,7 @@ def gather_schedule(variant: str, shape: Shape, device: str) -> Schedule:
 def gather_alternatives(variant: str, shape: Shape, device: str) -> dict[str, Schedule]:
     """Other transports of our own path: what moves chunks, one peer after another or all at once.
 
-    Streams of all peers need a hardware queue each, beside those of the product and of the own chunk; workgroups that
-    fetch need none.
+    Streams of all peers need a hardware queue each, beside those of the product and of the own chunk.
     """
     from wavecast.simulator.overlap.node import Node
     from wavecast.simulator.overlap.program import ENGINES
@@ -92,7 +91,8 @@ def scatter_schedule(variant: str, shape: Shape, device: str) -> Schedule:
     from wavecast.simulator.overlap.practice import matmul, matmul_reduce_scatter
 
     node, product = _node(shape, device), _product(shape)
-    program = matmul_reduce_scatter(product, node, variant)
+    ours = variant == "wavecast"
+    program = wavecast_scatter(product, node) if ours else matmul_reduce_scatter(product, node, variant)
     return Schedule(program, node, matmul(product, product.m), "reduce-scatter", product.result_bytes)
 
 
@@ -184,6 +184,52 @@ def _wavecast_kernel(
     units = node.device.compute.num_cu - (max(plan.transport.fetchers, lanes * node.fetchers) if fetching else 0)
     workgroups = min(units, plan.transport.most_units, len(waits))
     return Kernel("async matmul", "async-matmul", shape, workgroups, waits)
+
+
+_PIECES = 4  # of a part that is written to another GPU while the next piece is computed
+
+
+def wavecast_scatter(product: Product, node: Node) -> Program:
+    """What ``wavecast.kernels.matmul_reduce_scatter`` does, from the plan that it makes itself.
+
+    One kernel computes the parts of the ranks behind it first, and writes them in fp32 where they are added, as its
+    tiles end; its own part waits for the one that comes last.
+    """
+    from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter
+    from wavecast.simulator.overlap.program import Barrier, Copy, Kernel, Program, Stream, WaitSignal, WriteSignal
+
+    ranks = node.ranks
+    if product.m % ranks:
+        raise misuse(f"{product.m} rows do not divide by {ranks} GPUs", hint="give a multiple: --shape m=…")
+    rows = product.m // ranks
+    gemm = plan_matmul_reduce_scatter(
+        rows=rows, columns=product.n, length=product.k, ranks=ranks, element_bytes=BF16_BYTES, arch=node.device.arch
+    ).gemm
+    tiles = -(-rows // gemm.block_m) * -(-product.n // gemm.block_n)
+    shape: dict[str, int | str] = {
+        "M": product.m, "N": product.n, "K": product.k, "dtype": product.dtype, "block_m": gemm.block_m,
+        "block_n": gemm.block_n,
+    }  # fmt: skip
+    pieces = min(_PIECES, tiles)
+    size = rows * product.n * SUM_BYTES // pieces
+    streams = []
+    for rank in range(ranks):
+        last = (rank - 1) % ranks  # whose part for this rank comes last
+        waits = (None,) * (tiles * (ranks - 1)) + (last,) * tiles
+        done: list[tuple[int, int]] = []
+        push: list[OperationLike] = []
+        for step in range(ranks - 1):
+            target = (rank - 1 - step) % ranks
+            for piece in range(1, pieces + 1):
+                signal = ranks + step * pieces + piece
+                done.append((step * tiles + piece * tiles // pieces, signal))
+                push += [WaitSignal(signal), Copy(rank, target, size, "fetcher")]
+            push.append(WriteSignal(target, rank))
+        workgroups = min(node.device.compute.num_cu, gemm.programs, len(waits))
+        kernel = Kernel("async matmul", "async-matmul", shape, workgroups, waits, tile_signals=tuple(done))
+        streams.append(Stream(rank, "compute", 0, (kernel, Barrier())))
+        streams.append(Stream(rank, "stores", 0, tuple(push)))
+    return Program("matmul+reduce-scatter wavecast", ranks, tuple(streams))
 
 
 def _arrival(rank: int, order: tuple[int, ...]) -> Callable[[int], int]:

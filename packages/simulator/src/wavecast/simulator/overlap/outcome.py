@@ -13,7 +13,7 @@ class Span:
     Attributes:
         rank: GPU.
         stream: Name of the stream.
-        queue: Hardware queue.
+        queue: Hardware queue; below 0: what a kernel's own workgroups do, which needs none.
         kind: Kind of the operation.
         name: What timelines show.
         ready_us: When the queue came to it.
@@ -44,7 +44,7 @@ class Holder:
     Attributes:
         rank: GPU.
         stream: Its stream.
-        queue: Hardware queue that it is at the head of, or behind.
+        queue: Hardware queue that it is at the head of, or behind; below 0: a kernel's own workgroups.
         operation: What it is.
         holds: What it keeps from others; empty: nothing but its queue.
         waits_for: What it waits for.
@@ -59,7 +59,8 @@ class Holder:
 
     def __str__(self) -> str:
         held = f", holds {self.holds}" if self.holds else ""
-        return f"GPU {self.rank} {self.stream} (queue {self.queue}): {self.operation}{held}; waits for {self.waits_for}"
+        queue = f"queue {self.queue}" if self.queue >= 0 else "in a kernel"
+        return f"GPU {self.rank} {self.stream} ({queue}): {self.operation}{held}; waits for {self.waits_for}"
 
 
 @dataclass(frozen=True, slots=True)

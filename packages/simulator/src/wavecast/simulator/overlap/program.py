@@ -54,6 +54,9 @@ class KernelLike(Protocol):
 class CopyLike(Protocol):
     """A copy between two ranks' memories, or inside one where both ranks are equal.
 
+    A stream that launches nothing, and copies by fetchers only, is what workgroups of a kernel do themselves: it needs
+    no hardware queue, and its signals no kernels.
+
     Attributes:
         source_rank: Whose memory is read.
         target_rank: Whose memory is written.

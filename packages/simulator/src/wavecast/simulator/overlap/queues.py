@@ -18,7 +18,7 @@ class Item:
     Attributes:
         stream: Its stream.
         operation: What it is.
-        queue: Hardware queue.
+        queue: Hardware queue; below 0: what a kernel's own workgroups do, which needs none.
         title: What timelines and reports call it.
         submitted_us: When the host has enqueued it.
     """
@@ -33,19 +33,30 @@ class Item:
 def share_queues(program: ProgramLike, node: Node) -> dict[tuple[int, int], list[Item]]:
     """Items of each (rank, queue) in the order in which they are enqueued.
 
-    Streams of a rank get queues in turn. A queue runs one item after the other, so that what is behind a waiting item
-    waits too, whatever its stream. The host enqueues stream after stream, in the order of the program; where a stream
-    waits for an event that is recorded later, it goes on with the stream that records it first, as a host must.
+    Streams of a rank get queues in turn; those that stand for workgroups of a kernel need none. A queue runs one item
+    after the other, so that what is behind a waiting item waits too, whatever its stream. The host enqueues stream
+    after stream, in the order of the program; where a stream waits for an event that is recorded later, it goes on with
+    the stream that records it first, as a host must.
     """
     queues: dict[tuple[int, int], list[Item]] = {}
     for rank in range(program.ranks):
         streams = [stream for stream in program.streams if stream.rank == rank]
-        number = {id(stream): index % node.queues for index, stream in enumerate(streams)}
+        inside = [stream for stream in streams if in_kernel(stream)]
+        enqueued = [stream for stream in streams if not in_kernel(stream)]
+        number = {id(stream): index % node.queues for index, stream in enumerate(enqueued)}
+        number |= {id(stream): -1 - index for index, stream in enumerate(inside)}
         for place, (stream, operation) in enumerate(_host_order(streams)):
             queue = number[id(stream)]
             item = Item(stream, operation, queue, title(operation), (place + 1) * node.host_us if node.host_us else 0.0)
             queues.setdefault((rank, queue), []).append(item)
     return queues
+
+
+def in_kernel(stream: StreamLike) -> bool:
+    """Whether a stream is what workgroups of a kernel do themselves."""
+    copies = [operation.engine for operation in stream.operations if operation.kind == "copy"]
+    launches = any(operation.kind in ("kernel", "barrier") for operation in stream.operations)
+    return bool(copies) and set(copies) == {"fetcher"} and not launches
 
 
 def _host_order(streams: list[StreamLike]) -> list[tuple[StreamLike, OperationLike]]:

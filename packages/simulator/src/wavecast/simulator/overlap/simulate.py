@@ -133,8 +133,10 @@ class Simulation:
         elif operation.kind == "copy":
             started = yield from self._copy(item, operation)
             start, units = started
-        elif operation.kind == "write-signal" and self.ran_last.get((stream.rank, stream.name)) == "fetcher":
-            self.write(operation.rank, operation.signal, operation.value)  # by the workgroups that have just copied
+        elif operation.kind == "write-signal" and item.queue < 0:
+            self.write(operation.rank, operation.signal, operation.value)
+        elif operation.kind == "wait-signal" and item.queue < 0:
+            yield from self._until(stream.rank, operation.signal, operation.value)
         elif operation.kind == "write-signal":
             yield from self._change_to(stream, "signal")
             start = yield from self._signal_kernel(item)
@@ -241,13 +243,10 @@ class Simulation:
                 start = self.env.now
                 yield self._transfer(copy, float("inf"))
             return start, 0
-        if engine == "fetcher":  # workgroups of the kernel that waits: they have their units, and come with its launch
-            if self.ran_last.get((stream.rank, stream.name)) != "fetcher":
-                yield self.env.timeout(self.node.device.launch.back_to_back_us)
-            yield from self._change_to(stream, "fetcher")
+        if engine == "fetcher":  # workgroups of a kernel that runs: they have their units
             start = self.env.now
             yield self._transfer(copy, self.node.fetchers * link.unit_gb_s)
-            return start, self.node.fetchers
+            return start, 0
         yield from self._change_to(stream, "kernel")
         yield self.env.timeout(self.node.device.launch.back_to_back_us)
         workgroups = link.blit_workgroups

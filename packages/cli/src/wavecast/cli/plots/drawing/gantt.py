@@ -71,7 +71,7 @@ def _panel(area: Axes, panel: Panel, end_us: float) -> None:
             _label(area, bar, line)
     area.set_yticks(range(len(streams)), streams)
     area.set_ylim(len(streams) - 0.4, -0.6)
-    right_labels(area, [f"queue {_queue(panel, stream)}" for stream in streams], list(range(len(streams))))
+    right_labels(area, [_queue(panel, stream) for stream in streams], list(range(len(streams))))
 
 
 def _label(area: Axes, bar: Bar, line: int) -> None:
@@ -82,5 +82,6 @@ def _label(area: Axes, bar: Bar, line: int) -> None:
     )  # fmt: skip
 
 
-def _queue(panel: Panel, stream: str) -> int:
-    return next(bar.queue for bar in panel.bars if bar.stream == stream)
+def _queue(panel: Panel, stream: str) -> str:
+    queue = next(bar.queue for bar in panel.bars if bar.stream == stream)
+    return f"queue {queue}" if queue >= 0 else "in the kernel"
