@@ -1,10 +1,11 @@
 """The overlapped products on one GPU, with the other ranks as buffers of it: right results, and times without links.
 
-``python tests/benchmarks/gpu_async_tp.py check|scatter|alone|progress``, on a machine with a GPU:
+``python tests/benchmarks/gpu_async_tp.py check|scatter|alone|host|progress``, on a machine with a GPU:
 
 * ``check``: all-gather+matmul against float64, both kernels, with late copies, many times, and replayed from a graph;
 * ``scatter``: matmul+reduce-scatter of two ranks at a time, each on half of the GPU;
 * ``alone``: time of the waiting kernels when everything is there, beside torch's own product in the same run;
+* ``host``: what a call costs the host;
 * ``progress``: which stream work a GPU carries out while a waiting kernel fills it.
 """
 
@@ -15,6 +16,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
+from time import perf_counter
 
 import torch
 
@@ -148,15 +150,18 @@ def check() -> None:
 class Scatter:
     """Matmul+reduce-scatter of two ranks on one GPU, each with its own stream and half of the programs."""
 
-    def __init__(self, m: int, n: int, k: int, dtype: torch.dtype, *, halved: bool = True) -> None:
+    def __init__(self, m: int, n: int, k: int, dtype: torch.dtype, *, halved: bool = True, tma: bool = True) -> None:
         self.m, self.n, self.k, self.dtype = m, n, k, dtype
         fp8 = dtype == FP8
         self.plan = plan_matmul_reduce_scatter(
-            rows=m // 2, columns=n, length=k, ranks=2, element_bytes=dtype.itemsize, arch=active_arch()
-        )
+            rows=m // 2, columns=n, length=k, ranks=2, element_bytes=dtype.itemsize, arch=active_arch(),
+            tma_stride_bytes=k * dtype.itemsize if tma else None,
+        )  # fmt: skip
         if halved:
             programs = min(self.plan.gemm.programs, 64)
             self.plan = replace(self.plan, gemm=replace(self.plan.gemm, programs=programs))
+            if self.plan.tma is not None:
+                self.plan = replace(self.plan, tma=replace(self.plan.tma, programs=min(self.plan.tma.programs, 64)))
         self.bs = [normal(n, k, dtype, seed=r).t() for r in range(2)]
         size = window_bytes(m // 2, n, 2)
         memories = [StreamedMemory(r, 2, size) for r in range(2)]
@@ -208,9 +213,9 @@ class Scatter:
 
 def scatter() -> None:
     for dtype in (torch.bfloat16, FP8):
-        for m, n, k in ((1024, 1024, 512), (1180, 520, 336)):
-            case = Scatter(m, n, k, dtype)
-            what = f"{m}x{n}x{k} {dtype} two ranks"
+        for m, n, k, tma in ((1024, 1024, 512, True), (1180, 520, 336, True), (1180, 520, 336, False)):
+            case = Scatter(m, n, k, dtype, tma=tma)
+            what = f"{m}x{n}x{k} {dtype} two ranks {'tma' if case.plan.tma else 'triton'}"
             case.call()
             case.assert_right(what)
             graph = captured(case.call)
@@ -266,6 +271,23 @@ def alone() -> None:
             print(f"{m}x{n}x{k} {str(dtype)[6:]}: {base:.1f} | {rest}", flush=True)
 
 
+def host() -> None:
+    """Time that the host takes to put a call on the streams, checks and allocations left out."""
+    calls = 200
+    gather, scattering = Case(512, 512, 512, torch.bfloat16), Scatter(512, 512, 512, torch.bfloat16, halved=False)
+    for memory in (gather.memory, scattering.workspaces[0].memory):
+        memory.signals(0).fill_(1 << 30)
+    for name, function in (("gather", gather.call), ("scatter", lambda: scattering.launch(0))):
+        function()
+        torch.cuda.synchronize()
+        started = perf_counter()
+        for _ in range(calls):
+            function()
+        taken = perf_counter() - started
+        torch.cuda.synchronize()
+        print(f"  {name}: {1e6 * taken / calls:.0f} us a call", flush=True)
+
+
 def progress() -> None:
     """Work put on a stream after a waiting kernel: the kernel ends by its limit where the work has to wait for it."""
     ways: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
@@ -307,6 +329,6 @@ def progress() -> None:
 
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or ("check", "scatter", "alone", "progress"):
+    for part in sys.argv[1:] or ("check", "scatter", "alone", "host", "progress"):
         print(part, flush=True)
-        {"check": check, "scatter": scatter, "alone": alone, "progress": progress}[part]()
+        {"check": check, "scatter": scatter, "alone": alone, "host": host, "progress": progress}[part]()

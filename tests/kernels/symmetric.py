@@ -39,6 +39,7 @@ class ImmediateMemory:
         self.withheld = set(withheld)
         self.done: list[tuple[Any, ...]] = []
         self._address_of = address_of
+        self._addresses: dict[tuple[int, ...], torch.Tensor] = {}
 
     def window(self, rank: int, shape: tuple[int, ...], dtype: torch.dtype, offset_bytes: int = 0) -> torch.Tensor:
         size = torch.Size(shape).numel() * dtype.itemsize
@@ -46,10 +47,10 @@ class ImmediateMemory:
         return self.buffers[rank][offset_bytes : offset_bytes + size].view(dtype).view(shape)
 
     def window_addresses(self) -> torch.Tensor:
-        return torch.tensor([self._address_of(b) for b in self.buffers], device=self.buffers[0].device)
+        return self._addresses_of(self.buffers)
 
     def signal_addresses(self) -> torch.Tensor:
-        return torch.tensor([self._address_of(pad) for pad in self.pads], device=self.pads[0].device)
+        return self._addresses_of(self.pads)
 
     def signals(self, rank: int) -> torch.Tensor:
         return self.pads[rank]
@@ -81,6 +82,13 @@ class ImmediateMemory:
 
     def barrier(self, stream: str) -> None:
         self.done.append(("barrier", stream))
+
+    def _addresses_of(self, tensors: list[torch.Tensor]) -> torch.Tensor:
+        """Made once: while a graph is captured, nothing can be brought to a device."""
+        found = tuple(self._address_of(tensor) for tensor in tensors)
+        if found not in self._addresses:
+            self._addresses[found] = torch.tensor(found, device=tensors[0].device)
+        return self._addresses[found]
 
     def _owner(self, tensor: torch.Tensor) -> int | None:
         """Rank whose window a tensor lies in."""

@@ -12,6 +12,7 @@ from wavecast.kernels.async_tp.products import column_major, sum_in_fp32
 from wavecast.kernels.async_tp.selection import Setting, Way, select_way, setting_from
 from wavecast.kernels.async_tp.workspace import Workspace
 from wavecast.kernels.device import active_arch
+from wavecast.kernels.grouped_gemm.plan_tma import ALIGNMENT
 from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts
 from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
@@ -87,9 +88,15 @@ def overlapped_matmul_reduce_scatter(
         ranks=parts.ranks,
         element_bytes=b.element_size(),
         arch=active_arch(),
+        tma_stride_bytes=b.stride(1) * b.element_size() if _aligned(parts.a, b) else None,
     )
     launch_matmul_reduce_scatter(workspace, parts, b, out, plan, average=average)
     return out
+
+
+def _aligned(*tensors: torch.Tensor) -> bool:
+    """Whether all begin where the tensor memory accelerator can."""
+    return all(tensor.data_ptr() % ALIGNMENT == 0 for tensor in tensors)
 
 
 def decomposed_matmul_reduce_scatter(parts: Parts, b: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:

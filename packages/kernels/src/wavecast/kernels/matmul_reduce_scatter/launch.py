@@ -9,6 +9,7 @@ from wavecast.kernels.async_tp.workspace import Workspace
 from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.plan import unit_of
+from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan
 from wavecast.kernels.matmul_reduce_scatter.kernel import matmul_reduce_scatter_kernel
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts
 from wavecast.kernels.matmul_reduce_scatter.plan import MatmulReduceScatterPlan
@@ -32,6 +33,9 @@ def launch_matmul_reduce_scatter(
         ValueError: sizes beyond what the kernel's 32-bit numbers or the windows hold.
     """
     memory, gemm = workspace.memory, plan.gemm
+    if plan.tma is not None:
+        _launch_tma(workspace, parts, b, out, plan, plan.tma, average=average)
+        return
     rows, n, k, ranks = parts.rows, b.shape[1], parts.a.shape[1], memory.ranks
     check_tile_offsets(gemm, k, b.stride(1), n, k)
     tiles = ranks * -(-rows // gemm.block_m) * -(-n // gemm.block_n)
@@ -49,5 +53,29 @@ def launch_matmul_reduce_scatter(
             SCALED=a_inverse is not None, A_ROWS=a_inverse is not None and a_inverse.ndim > 0,
             B_COLUMNS=b_inverse is not None and b_inverse.ndim > 0, UNIT=unit, N_UNIT=n_unit,
             CUT=k % gemm.block_k != 0, IMPRECISE=imprecise_sum(parts.a.dtype, gemm), **gemm.constants,
+        )  # fmt: skip
+    memory.barrier(compute)
+
+
+def _launch_tma(
+    workspace: Workspace, parts: Parts, b: torch.Tensor, out: torch.Tensor, plan: MatmulReduceScatterPlan,
+    tma: TmaPlan, *, average: bool,
+) -> None:  # fmt: skip
+    """The same through the tensor memory accelerator."""
+    from wavecast.kernels.grouped_gemm.launch_tma import descriptor, per_line
+    from wavecast.kernels.matmul_reduce_scatter.kernel_tma import matmul_reduce_scatter_tma_kernel
+
+    memory, rows, n, k = workspace.memory, parts.rows, b.shape[1], parts.a.shape[1]
+    window = memory.window(memory.rank, ((memory.ranks - 1) * rows, n), torch.float32)
+    a_inverse, b_inverse = parts.a_inverse, parts.b_inverse
+    compute = memory.stream(COMPUTE)
+    with memory.launching(compute):
+        matmul_reduce_scatter_tma_kernel[(tma.programs,)](
+            descriptor(parts.a, k, tma.block_m, tma.block_k), descriptor(b.t(), k, tma.block_n, tma.block_k),
+            out, a_inverse, b_inverse, window, memory.window_addresses(), memory.signal_addresses(),
+            memory.signals(memory.rank), workspace.state, workspace.failure, rows, n, k, memory.rank, memory.ranks,
+            plan.polls, 1.0 / memory.ranks if average else 1.0,
+            FORM=(a_inverse is not None, per_line(a_inverse), per_line(b_inverse)),
+            TILE=(tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment), num_warps=4,
         )  # fmt: skip
     memory.barrier(compute)

@@ -8,6 +8,7 @@ from functools import lru_cache
 from wavecast.kernels.all_gather_matmul.plan import TIMEOUT_POLLS
 from wavecast.kernels.async_tp.order import band_within
 from wavecast.kernels.grouped_gemm.plan import GemmPlan, plan_gemm
+from wavecast.kernels.grouped_gemm.plan_tma import ALIGNMENT, TmaPlan, plan_tma_grouped, tma_obstacle
 
 LARGEST_TILE = 256 * 128
 """Values of a tile at most: a sum of 256 x 256 leaves no registers for what the others have computed."""
@@ -21,16 +22,25 @@ class MatmulReduceScatterPlan:
         gemm: tiles of the product, of which each is of one rank's part; its grid.
         polls: after how many polls of a signal the kernel gives up.
         reason: why, in a few sentences.
+        tma: tiles of the product for the tensor memory accelerator, which then are used instead of ``gemm``'s.
     """
 
     gemm: GemmPlan
     polls: int
     reason: str
+    tma: TmaPlan | None = None
 
 
 @lru_cache
 def plan_matmul_reduce_scatter(
-    *, rows: int, columns: int, length: int, ranks: int, element_bytes: int, arch: str | None
+    *,
+    rows: int,
+    columns: int,
+    length: int,
+    ranks: int,
+    element_bytes: int,
+    arch: str | None,
+    tma_stride_bytes: int | None = None,
 ) -> MatmulReduceScatterPlan:
     """The plan of (ranks * rows, length) times (length, columns), of which every rank keeps ``rows`` rows.
 
@@ -40,14 +50,37 @@ def plan_matmul_reduce_scatter(
         ranks: size of the group.
         element_bytes: of an operand's element, 1 or 2.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None.
+        tma_stride_bytes: bytes between columns of b, of operands that begin at multiples of 16 bytes: what the tensor
+            memory accelerator can then do is left to it. None: it cannot.
     """
     gemm = plan_gemm(rows, columns, length, ranks, element_bytes=element_bytes, arch=arch, largest=LARGEST_TILE)
     gemm = replace(gemm, band=band_within(rows, gemm.block_m, gemm.band))
+    tma = None
+    if tma_stride_bytes is not None:
+        tma = _plan_tma(rows, columns, length, ranks, element_bytes, arch, tma_stride_bytes)
+    tiles = gemm if tma is None else tma
     return MatmulReduceScatterPlan(
         gemm, TIMEOUT_POLLS,
-        f"{gemm.reason}; programs write fp32 sums into the windows of the ranks that they are for, the farthest first, "
-        "and signal them: nothing else moves data, no unit is left free",
+        f"{tiles.reason}; programs write fp32 sums into the windows of the ranks that they are for, the farthest "
+        "first, and signal them: nothing else moves data, no unit is left free",
+        tma,
     )  # fmt: skip
+
+
+def _plan_tma(
+    rows: int, columns: int, length: int, ranks: int, element_bytes: int, arch: str | None, stride_bytes: int
+) -> TmaPlan | None:
+    """Tiles for the tensor memory accelerator; None where something is in its way."""
+    obstacle = tma_obstacle(
+        arch=arch, rows=ranks * rows, columns=columns, summed=length, groups=1, sum_form=False,
+        strides=(length, stride_bytes // element_bytes, 0), out_stride=ALIGNMENT, element_bytes=element_bytes,
+        out_bytes=4, aligned=stride_bytes % ALIGNMENT == 0,
+    )  # fmt: skip
+    if obstacle is not None:
+        return None
+    tma = plan_tma_grouped(element_bytes=element_bytes, out_bytes=4)
+    tiles = ranks * -(-rows // tma.block_m) * -(-columns // tma.block_n)
+    return replace(tma, programs=max(min(tma.programs, tiles), 1), band=band_within(rows, tma.block_m, tma.band))
 
 
 def window_bytes(rows: int, columns: int, ranks: int) -> int:
