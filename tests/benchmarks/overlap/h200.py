@@ -13,9 +13,16 @@ from points import Point
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.overlap.collectives import collective_time
 from wavecast.simulator.overlap.node import Node
-from wavecast.simulator.overlap.practice import Product, all_gather_matmul, async_matmul, matmul, matmul_reduce_scatter
+from wavecast.simulator.overlap.practice import (
+    Product,
+    all_gather_matmul,
+    async_matmul,
+    collective,
+    matmul,
+    matmul_reduce_scatter,
+)
 from wavecast.simulator.overlap.prices import LIBRARIES, Prices
-from wavecast.simulator.overlap.program import Kernel
+from wavecast.simulator.overlap.program import Copy, Kernel, OperationLike, Program, Stream
 from wavecast.simulator.overlap.simulate import simulate
 from wavecast.simulator.overlap.times import KernelKey, KernelTime, kernel_key
 from wavecast.simulator.timing.gemm import GemmProblem, Scaling, rank_kernels
@@ -105,6 +112,58 @@ def overlap_points(rows: Rows, how: str, *, measured_products: bool = True) -> l
                 label = f"{'×'.join(map(str, shape))} {path}"
                 points.append(Point(f"{NAMES[section]}", label, measured, outcome.total_us + events))
     return points
+
+
+# Products and transfers that ran beside them for ever, as the measurement calls them.
+CONTENTION = {
+    "bf16 mm 8192x8192x8192": Product(8192, 8192, 8192),
+    "bf16 mm 8192x3584x8192": Product(8192, 3584, 8192),
+    "bf16 mm 2048x3584x8192": Product(2048, 3584, 8192),
+    "fp8 rowwise 8192^3": Product(8192, 8192, 8192, "fp8"),
+}
+_BACKGROUND_BYTES = 2**28
+
+
+def contention_points(rows: Rows) -> list[Point]:
+    """How much longer a product takes beside transfers in both directions that follow one another."""
+    node, points = Node(load_device("h200"), 2), []
+    backgrounds = {
+        "copy engine pull 256 MB": [Copy(1, 0, _BACKGROUND_BYTES)],
+        "NCCL all-gather 512 MB total": [collective("all-gather", 2 * _BACKGROUND_BYTES, node)],
+    }
+    for what, product in CONTENTION.items():
+        for background, operations in backgrounds.items():
+            measured = median(
+                row["factor"]
+                for row in rows
+                if (row["sec"], row["what"], row.get("background")) == ("contend", what, background)
+                and row["stream_priority"] == "equal"
+            )
+            points.append(
+                Point(
+                    "products beside transfers", f"{what}, {background}", measured, _slowed(node, product, operations)
+                )
+            )
+    return points
+
+
+def _slowed(node: Node, product: Product, background: list[OperationLike]) -> float:
+    """Time of the product beside the transfers, over its time alone."""
+    prices, kernel = Prices(node), matmul(product, product.m)
+    streams = []
+    for rank in range(node.ranks):
+        mirrored = [
+            Copy(operation.target_rank, operation.source_rank, operation.size_bytes)
+            if rank and operation.kind == "copy"
+            else operation
+            for operation in background
+        ]
+        # The transfers begin first and outlast the product.
+        streams.append(Stream(rank, "transfers", 0, tuple(mirrored) * 12))
+        streams.append(Stream(rank, "product", 0, (Kernel("delay", "fill", {"bytes": 4}, 1), kernel)))
+    outcome = simulate(Program("beside", node.ranks, tuple(streams)), node, prices)
+    (span,) = (span for span in outcome.spans if span.rank == 0 and span.name == kernel.name)
+    return (span.end_us - span.ready_us) / prices(kernel).alone_us
 
 
 def _measured(rows: Rows, section: str, shape: tuple[int, ...], what: str, how: str) -> float | None:

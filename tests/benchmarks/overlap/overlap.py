@@ -70,6 +70,7 @@ def h200_text(folder: Path) -> str:
     for title, points in (("isolated", isolated), ("steady", steady), ("steady, products predicted too", whole)):
         lines += [(f"{name}, {title}", *summary(group)) for name, group in _groups(points).items()]
         lines.append((f"**all paths, {title}**", *summary(points)))
+    beside = h200.contention_points(rows)
     worst = sorted([*isolated, *steady], key=lambda point: -abs(point.error))[:WORST]
     above = sum(abs(point.error) > 0.15 for point in isolated)
     parts = [
@@ -77,6 +78,9 @@ def h200_text(folder: Path) -> str:
         table(_HEAD, lines),
         f"Above 15 % lie {above} of {len(isolated)} isolated rows. The worst rows, µs:\n",
         table(("data", *_ROW), [(point.group, *row) for point, row in zip(worst, rows_of(worst), strict=True)]),
+        "Time of a product beside transfers in both directions, over its time alone (the number of NCCL's workgroups "
+        "comes from the first two products):\n",
+        table(_ROW, rows_of(beside, digits=2)),
         "All isolated rows, µs:\n",
         table(("data", *_ROW), [(point.group, *row) for point, row in zip(isolated, rows_of(isolated), strict=True)]),
     ]

@@ -13,7 +13,7 @@ PRODUCTS = ("matmul", "async matmul")
 ALIKE = 0.05
 """A gain below this is none: two runs of one schedule differ by as much."""
 
-_NOTHING, _MOST = 0.02, 0.9
+_NOTHING, _MOST, _STARVED = 0.02, 0.9, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Verdict:
         hidden: Share of the collective's time that is hidden, 0 to 1.
         lanes: Most copies from other GPUs that were under way at once.
         units: Most compute units that one of them held.
+        starved: What waited longest for compute units or a copy engine after its turn had come; empty: nothing did.
+        starved_us: How long.
         reason: One or two sentences.
     """
 
@@ -44,6 +46,8 @@ class Verdict:
     hidden: float
     lanes: int
     units: int
+    starved: str
+    starved_us: float
     reason: str
 
 
@@ -69,9 +73,11 @@ def judge(outcome: Outcome, node: Node, *, whole_us: float, collective: Collecti
     remote = [span for span in mine if span.kind == "copy" and "→" in span.name]
     units = max((span.units for span in remote), default=0)
     lanes = max((sum(other.start_us <= span.start_us < other.end_us for other in remote) for span in remote), default=0)
+    longest = max(mine, key=lambda span: span.start_us - span.ready_us)
+    starved_us = longest.start_us - longest.ready_us
     verdict = Verdict(
         outcome.total_us, product_us, exposed_us, moving_us, exposed_us - moving_us, stretch_us, waited_us, hidden,
-        lanes, units, "",
+        lanes, units, longest.name if starved_us > 0 else "", starved_us, "",
     )  # fmt: skip
     return _with_reason(verdict, node, collective, whole_us)
 
@@ -101,6 +107,8 @@ def _with_reason(verdict: Verdict, node: Node, collective: CollectiveTime, whole
     if node.link.links_per_peer < node.link.num_links and 0 < verdict.lanes < links:
         named += f"; copies use {verdict.lanes} of {links} links at a time"
     held = f"; transfers hold up to {verdict.units} compute units" if verdict.units else ""
+    if verdict.starved_us > _STARVED * verdict.total_us:
+        held += f"; {verdict.starved} waits {verdict.starved_us:,.0f} µs for its turn on compute units or an engine"
     return replace(verdict, reason=f"{head}; beside the product {named}{held}")
 
 
