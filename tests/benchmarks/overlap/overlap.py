@@ -31,13 +31,20 @@ def _groups(points: Sequence[Point]) -> dict[str, list[Point]]:
 def published_text() -> str:
     """Tables of what others published."""
     reduce, fused, eight = published.all_reduce_points(), published.fused_points(), published.mi308x_points()
+    few, beside = published.few_ranks_points(), published.beside_points()
     parts = [
         "### Published figures\n",
-        table(_HEAD, [(name, *summary(group)) for name, group in _groups([*reduce, *fused, *eight]).items()]),
+        table(
+            _HEAD,
+            [(name, *summary(group)) for name, group in _groups([*reduce, *few, *fused, *beside, *eight]).items()],
+        ),
         "RCCL all-reduce on eight MI300X, bus bandwidth in GB/s:\n",
         table(_ROW, rows_of(reduce)),
         "Fused kernels on eight MI355X, µs:\n",
         table(_ROW, rows_of(fused, digits=0)),
+        "Rings of 64 MB on two and four MI355X, bus bandwidth in GB/s; gain of a collective beside a product of 16384³ "
+        "over one after the other on eight:\n",
+        table(_ROW, rows_of([*few, *beside], digits=2)),
         "Speed-up of fused kernels over the sequence on eight MI308X:\n",
         table(_ROW, rows_of(eight, digits=2)),
         "Native over decomposed all-gather+matmul on MI355X, M 4096, N 1024 to 4096 (the one measured is not said):\n",

@@ -3,7 +3,8 @@
 Sources: RCCL all-reduce of eight MI300X, rccl-tests of ROCm 6.3 in issues of ROCm/rccl; thresholds for MI355X of
 ROCm/cvs; fused dispatch and combine of AMD-AGI/Primus-Turbo, docs/README_Mega_MoE.md and
 flydsl/mega/dispatch_grouped_gemm_bf16_kernel.py (its workgroups that copy, its flag an expert); MI308X of
-ByteDance-Seed/Triton-distributed, docs/amd-perf.md; native over fallback of pytorch/pytorch#177961.
+ByteDance-Seed/Triton-distributed, docs/amd-perf.md; native over fallback of pytorch/pytorch#177961; rings of two and
+four MI355X of ROCm/rocm-systems#9049; products beside collectives on eight MI355X of ROCm/mori#200.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from points import Point
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.overlap.collectives import collective_time
 from wavecast.simulator.overlap.node import Node
-from wavecast.simulator.overlap.practice import Product, all_gather_matmul
+from wavecast.simulator.overlap.practice import Product, all_gather_matmul, collective, matmul
 from wavecast.simulator.overlap.prices import Prices
 from wavecast.simulator.overlap.program import Copy, Kernel, KernelLike, Program, Stream, WaitSignal, WriteSignal
 from wavecast.simulator.overlap.simulate import simulate
@@ -38,6 +39,40 @@ def all_reduce_points() -> list[Point]:
         Point("RCCL all-reduce, 8×MI300X", _size(size), bus, collective_time("all-reduce", size, node).bus_gb_s)
         for size, bus in ALL_REDUCE_MI300X.items()
     ]
+
+
+def few_ranks_points() -> list[Point]:
+    """Ring all-reduce of 64 MiB on two and four of the eight GPUs of a node, whose other links are idle."""
+    device, points = load_device("mi355x"), []
+    for ranks, bus in ((2, 55.6), (4, 155.8)):
+        predicted = collective_time("all-reduce", 64 * _MIB, Node(device, ranks)).bus_gb_s
+        points.append(Point("RCCL all-reduce, 2 and 4×MI355X", f"{ranks} GPUs, 64 MB", bus, predicted))
+    return points
+
+
+def beside_points() -> list[Point]:
+    """Gain of running a collective of 128 MB a GPU beside a product of 16384³ over one after the other, MI355X ×8."""
+    product, part = Product(16384, 16384, 16384), 128 * _MIB
+    node = Node(load_device("mi355x"), 8, hardware_queues=9)  # engines have queues of their own there
+    prices, group = Prices(node), "collective beside a product, MI355X ×8"
+    kernel = matmul(product, product.m)
+    alone_us = prices(kernel).alone_us
+    points = []
+    for label, name, gain in (
+        ("all-gather by copy engines", None, 1.41), ("RCCL all-gather", "all-gather", 1.23),
+        ("RCCL reduce-scatter", "reduce-scatter", 1.25),
+    ):  # fmt: skip
+        streams = []
+        for rank in range(node.ranks):
+            if name is not None:
+                streams.append(Stream(rank, "collective", 0, (collective(name, node.ranks * part, node),)))
+                continue
+            for peer in (other for other in range(node.ranks) if other != rank):
+                streams.append(Stream(rank, f"copy {peer}", 0, (Copy(peer, rank, part),)))
+        both = (*streams, *(Stream(rank, "product", 0, (kernel,)) for rank in range(node.ranks)))
+        times = [simulate(Program(label, node.ranks, entry), node, prices).total_us for entry in (tuple(streams), both)]
+        points.append(Point(group, label, gain, (alone_us + times[0]) / times[1]))
+    return points
 
 
 def threshold_points(nodes: int) -> list[Point]:
@@ -177,26 +212,26 @@ def mi308x_points() -> list[Point]:
     """Speed-up of the fused kernels: the product's time is what the published sequence leaves after the collective."""
     node = Node(mi308x(), 8, hardware_queues=16)
     points = []
-    for label, collective, n, k, sequence, fused in (
+    for label, name, n, k, sequence, fused in (
         ("all-gather + GEMM, Qwen3-32B, M 4096", "all-gather", 6400, 5120, 1804.7, 1800.2),
         ("GEMM + reduce-scatter, Qwen3-32B, M 4096", "reduce-scatter", 5120, 3200, 1057.0, 837.0),
     ):
         size = 4096 * 5120 * 2
-        gemm_us = sequence - collective_time(collective, size, node).us
-        outcome = simulate(_chunked(collective, node, n, k, size), node, lambda kernel, us=gemm_us: KernelTime(us))
+        gemm_us = sequence - collective_time(name, size, node).us
+        outcome = simulate(_chunked(name, node, n, k, size), node, lambda kernel, us=gemm_us: KernelTime(us))
         assert outcome.deadlock is None, outcome.deadlock
         points.append(Point("fused kernels, MI308X ×8", label, sequence / fused, sequence / outcome.total_us))
     return points
 
 
-def _chunked(collective: str, node: Node, n: int, k: int, size: int) -> Program:
+def _chunked(name: str, node: Node, n: int, k: int, size: int) -> Program:
     """A persistent product over eight chunks of rows, whose peers' parts copy engines move on a stream each."""
     ranks, units = node.ranks, node.device.compute.num_cu
     tiles = 4096 // 256 // ranks * (n // 256)
     streams = []
     for rank in range(ranks):
         order = [(rank + step) % ranks for step in range(ranks)]
-        gathers = collective == "all-gather"
+        gathers = name == "all-gather"
         own = order if gathers else [*order[1:], rank]
         waits = tuple(chunk if chunk != rank else None for chunk in own for _ in range(tiles)) if gathers else ()
         sent = () if gathers else tuple(((place + 1) * tiles, chunk) for place, chunk in enumerate(own))
@@ -206,4 +241,4 @@ def _chunked(collective: str, node: Node, n: int, k: int, size: int) -> Program:
             copy = Copy(peer if gathers else rank, rank if gathers else peer, size // ranks, "copy-engine")
             operations = (copy, WriteSignal(rank, peer)) if gathers else (WaitSignal(peer), copy)
             streams.append(Stream(rank, f"copy {peer}", -1, operations))
-    return Program(f"fused {collective}", ranks, tuple(streams))
+    return Program(f"fused {name}", ranks, tuple(streams))

@@ -21,6 +21,11 @@ def test_the_published_all_reduce_of_eight_mi300x_is_met() -> None:
     assert median(abs(point.error) for point in published.all_reduce_points()) <= 0.12
 
 
+def test_rings_of_few_gpus_and_collectives_beside_a_product_are_met() -> None:
+    points = [*published.few_ranks_points(), *published.beside_points()]
+    assert all(abs(point.error) < 0.1 for point in points)
+
+
 def test_fitted_rows_do_not_count() -> None:
     points = [Point("a", "x", 100.0, 110.0), Point("a", "y", 100.0, 300.0, fitted=True)]
     assert summary(points)[0] == "1"
