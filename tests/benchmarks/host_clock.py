@@ -13,7 +13,9 @@ class HostClock:
     def synchronize(self) -> None:
         pass
 
-    def enqueue(self, call: Callable[[], Any], *, host_us: float, warm: bool = False) -> Callable[[], float]:
+    def enqueue(
+        self, call: Callable[[], Any], *, host_us: float, warm: bool = False, idle: bool = False
+    ) -> Callable[[], float]:
         before = time.perf_counter()
         call()
         us = 1e6 * (time.perf_counter() - before)

@@ -43,7 +43,9 @@ class FakeClock:
     def synchronize(self) -> None:
         self._gpu.check_present()
 
-    def enqueue(self, call: Callable[[], Any], *, host_us: float, warm: bool = False) -> Callable[[], float]:
+    def enqueue(
+        self, call: Callable[[], Any], *, host_us: float, warm: bool = False, idle: bool = False
+    ) -> Callable[[], float]:
         self._gpu.called.clear()
         call()
         name = self._gpu.called[-1] if self._gpu.called else "nothing"

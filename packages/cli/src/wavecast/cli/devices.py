@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from wavecast.cli import output
-from wavecast.cli.errors import unknown
 
 DEVICES_SCHEMA = "wavecast.devices/1"
 
@@ -58,17 +57,16 @@ class DeviceFacts:
 
 
 def devices(
-    name: Annotated[str | None, typer.Argument(help="Show the constants of this device.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Show the constants of this one, or of a device file.")] = None,
     json: Annotated[bool, typer.Option("--json", help="Print wavecast.devices/1 on stdout.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns; adds the sources.")] = False,
 ) -> None:
     """List the devices, or every constant of one with unit, range, kind and source."""
     from wavecast.cli import simulate
 
-    known = simulate.device_names()
-    if name is not None and name not in known:
-        raise unknown("device", name, known)
-    facts = [simulate.device_facts(item) for item in ([name] if name else known)]
+    if name is not None:
+        simulate.check_device(name)
+    facts = [simulate.device_facts(item) for item in ([name] if name else simulate.device_names())]
     if json:
         output.print_json({"schema": DEVICES_SCHEMA, "devices": [asdict(item) for item in facts]})
     elif name:

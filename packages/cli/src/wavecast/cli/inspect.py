@@ -198,8 +198,8 @@ def _inspections(request: Request) -> tuple[list[Inspection], CliError | None]:
     """The kernels, and how a script that launched them failed."""
     from wavecast.cli import simulate
 
-    if request.device is not None and request.device not in simulate.device_names():
-        raise unknown("device", request.device, simulate.device_names())
+    if request.device is not None:
+        simulate.check_device(request.device)
     if request.arguments and not _is_script(request.target):
         raise misuse(f"{request.target} is no script, and takes no arguments", hint="leave out what is behind --")
     if _is_file(request.target):

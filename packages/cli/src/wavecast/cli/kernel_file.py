@@ -99,8 +99,7 @@ def run_file(path: Path, launch: Launch, *, device: str | None) -> FileLaunched:
             does not compile or a kernel that does something wrong.
     """
     chosen = device or DEFAULT_DEVICE
-    if chosen not in simulate.device_names():
-        raise unknown("device", chosen, simulate.device_names())
+    simulate.check_device(chosen)
     if launch.position not in POSITIONS:
         raise unknown("position", launch.position, POSITIONS)
     grid = _sizes("--grid", "workgroups", launch.grid)
@@ -143,7 +142,7 @@ def predict_file(path: Path, launch: Launch, *, device: str | None) -> tuple[Row
         experiment=path.name,
         variant=loaded.name,
         baseline=loaded.name,
-        device=launched.device,
+        device=simulate.device_name(launched.device),
         arch=prediction.arch,
         shape={"workgroups": grid[0] * grid[1] * grid[2], "work_items": block[0] * block[1] * block[2]},
         path=loaded.path,

@@ -46,6 +46,9 @@ def measure(
     counters: Annotated[
         bool, typer.Option("--counters", help="Count sectors, requests and bytes with ncu or rocprofv3 as well.")
     ] = False,
+    calibrate: Annotated[
+        Path | None, typer.Option(metavar="FILE.toml", help="Measure the GPU instead, and write a device file.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print wavecast.record/1 on stdout.")] = False,
     wide: Annotated[bool, typer.Option("--wide", help="Use more than 80 columns.")] = False,
 ) -> None:
@@ -53,6 +56,7 @@ def measure(
 
     Results are compared with the reference first; a variant that is wrong is not timed.
     """
+    from wavecast.cli import simulate
     from wavecast.cli.experiments.catalogue import choose_shapes, choose_variants, find_experiments
     from wavecast.cli.measuring.gpu import GpuBench, device_of, find_machine
     from wavecast.cli.measuring.session import new_measurement
@@ -61,6 +65,13 @@ def measure(
     from wavecast.cli.prediction import Case
     from wavecast.cli.records import Ledger
 
+    if calibrate is not None:
+        from wavecast.cli.calibrate import calibrate as run_probes
+
+        if experiments or everything or holdout is not None or counters:
+            raise misuse("--calibrate measures the GPU, and no experiments", hint="name none")
+        run_probes(calibrate, like=device, show_tables=not json, wide=wide)
+        return
     if everything and experiments:
         raise misuse(f"--all and {' '.join(experiments)}", hint="name experiments, or take all")
     chosen = find_experiments(experiments or [], everything=everything)
@@ -69,7 +80,7 @@ def measure(
     ]
     check_directory(records)
     machine = find_machine(gpus=gpus)
-    name = device or device_of(machine)
+    name = device_of(machine) if device is None else simulate.check_device(device)
     if holdout is None:
         cases = [Case(item, size, name, variants) for item, size, variants in planned]
     else:
@@ -94,6 +105,7 @@ def measure(
 
 def _predict_missing(cases: Sequence[Case], ledger: Ledger) -> None:
     """Predict and write down what has not been predicted yet, where the simulator can run."""
+    from wavecast.cli import simulate
     from wavecast.cli.measurement import row_key_of
     from wavecast.cli.predict import predicted_counters
     from wavecast.cli.prediction import predict_cases
@@ -103,7 +115,7 @@ def _predict_missing(cases: Sequence[Case], ledger: Ledger) -> None:
         return tuple(
             variant
             for variant in case.variants
-            if ledger.predicted(row_key_of(name, variant, case.device, shape)) is None
+            if ledger.predicted(row_key_of(name, variant, simulate.device_name(case.device), shape)) is None
         )
 
     todo = [replace(case, variants=variants) for case in cases if (variants := missing(case))]
@@ -131,7 +143,7 @@ def _prediction_obstacle(device: str) -> str | None:
 
     from wavecast.cli import simulate
 
-    if device not in simulate.device_names():
+    if not device.endswith(".toml") and device not in simulate.device_names():
         return f"no device is called {device!r}; --device names one to compare with"
     absent = [name for name in ("numba", "llvmlite", "msgpack", "elftools") if find_spec(name) is None]
     if absent:

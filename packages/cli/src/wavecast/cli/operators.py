@@ -106,8 +106,7 @@ def operators(
 
     devices = tuple(device or DEVICES)
     for name in devices:
-        if name not in simulate.device_names():
-            raise unknown("device", name, simulate.device_names())
+        simulate.check_device(name)
     entries = list(_entries(_cases(names or [], devices), jobs=jobs or os.cpu_count() or 1))
     if json:
         output.print_json({"schema": OPERATORS_SCHEMA, "operators": [_to_json(entry) for entry in entries]})

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wavecast.cli import launch_options, output
-from wavecast.cli.errors import CliError, misuse, unknown
+from wavecast.cli.errors import CliError, misuse
 from wavecast.cli.findings import failure_of, print_findings
 from wavecast.cli.kernel_file import Launch, existing_file, is_kernel_file
 
@@ -32,7 +32,8 @@ def predict(
     everything: Annotated[bool, typer.Option("--all", help="The whole catalogue; takes some minutes.")] = False,
     listing: Annotated[bool, typer.Option("--list", help="List the catalogue and stop.")] = False,
     device: Annotated[
-        str | None, typer.Option(help="mi300x, mi325x, mi355x, mi300a; default: the experiment's.")
+        str | None,
+        typer.Option(help="mi300x, mi325x, mi355x, mi300a, h200, or a device file; default: the experiment's."),
     ] = None,
     variant: Annotated[list[str] | None, typer.Option(help="Only this one and the baseline; may be repeated.")] = None,
     shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
@@ -154,7 +155,10 @@ def _predict_file(
     else:
         show(outcome)
     if plot is not None:
-        _say_written(plots.write_rows(outcome.rows, outcome.predictions, directory=plot), plot)
+        files = plots.write_rows(
+            outcome.rows, outcome.predictions, device=device or outcome.rows[0].device, directory=plot
+        )
+        _say_written(files, plot)
     if launch.check:
         print_findings(prediction.findings)
         if failed := failure_of(prediction.findings):
@@ -191,12 +195,13 @@ def _cases(
     names: list[str], *, everything: bool, device: str | None, variants: list[str], shape: str | None
 ) -> list[Case]:
     """Everything that can be wrong with the arguments is found here, before anything runs."""
+    from wavecast.cli import simulate
     from wavecast.cli.experiments.catalogue import choose_shapes, choose_variants, find_experiments
     from wavecast.cli.prediction import Case
 
     chosen = find_experiments(names, everything=everything)
     if device is not None:
-        check_device(device)
+        simulate.check_device(device)
     return [
         Case(experiment, item, device or experiment.device, choose_variants(experiment, variants))
         for experiment in chosen
@@ -216,26 +221,14 @@ def drawn_cases(seed: int, *, count: int, device: str | None, chosen: bool) -> l
     Raises:
         CliError: 2 if they were, or no device is named.
     """
+    from wavecast.cli import simulate
     from wavecast.cli.holdout import draw
 
     if chosen:
         raise misuse("a hold-out is drawn, and something was chosen as well", hint="--holdout SEED, and no names")
     if device is None:
         raise misuse("--holdout draws for one device, and none is named", hint="--device mi300x")
-    return draw(seed, count=count, device=check_device(device))
-
-
-def check_device(name: str) -> str:
-    """The name of a device that can be predicted.
-
-    Raises:
-        CliError: 2 if there is no such device.
-    """
-    from wavecast.cli import simulate
-
-    if name not in simulate.device_names():
-        raise unknown("device", name, simulate.device_names())
-    return name
+    return draw(seed, count=count, device=simulate.check_device(device))
 
 
 def _document(outcomes: Sequence[Outcome], *, sensitivity: bool) -> Document:

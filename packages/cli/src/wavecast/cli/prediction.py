@@ -145,7 +145,8 @@ def predict_variant(case: Case, variant: str) -> tuple[Row, simulate.Prediction]
         results: list[object] = []
         run = partial(_run_into, results, experiment, variant, inputs)
         prediction = simulate.predict_run(run, device=case.device, whole=experiment.whole)
-    published = experiment.published_for(variant, shape=shape, device=case.device)
+    device = simulate.device_name(case.device)
+    published = experiment.published_for(variant, shape=shape, device=device)
     published_us = published.time_us if published else None
     kernels = prediction.kernels
     longest = max(kernels, key=lambda kernel: kernel.predicted_us or 0.0, default=None)
@@ -153,7 +154,7 @@ def predict_variant(case: Case, variant: str) -> tuple[Row, simulate.Prediction]
         experiment=experiment.name,
         variant=variant,
         baseline=experiment.baseline,
-        device=case.device,
+        device=device,
         arch=prediction.arch,
         shape=dict(shape),
         dtype=f"{operands.dtype} -> {result_dtype(results[-1]) or experiment.dtype}",

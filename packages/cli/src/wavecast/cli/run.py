@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from wavecast.cli import output
-from wavecast.cli.errors import CliError, misuse, unknown
+from wavecast.cli.errors import CliError, misuse
 from wavecast.cli.findings import failure_of, print_findings
 
 if TYPE_CHECKING:
@@ -44,8 +44,7 @@ def run(
     from wavecast.cli.script import run_script, script_to_json
 
     name = device or os.environ.get("WAVECAST_DEVICE") or DEFAULT_DEVICE
-    if name not in simulate.device_names():
-        raise unknown("device", name, simulate.device_names())
+    simulate.check_device(name)
     if check and sample:
         raise misuse("--check and --sample", hint="what a sample does not write would count as never written")
     done = run_script(script, arguments or [], device=name, is_module=module, sample=sample, check=check, quiet=json)

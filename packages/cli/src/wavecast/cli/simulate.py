@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast
 
+from wavecast.cli.device_spec import SpecFacts
 from wavecast.cli.devices import Constant, DeviceFacts
-from wavecast.cli.errors import CliError, ExitCode, misuse
+from wavecast.cli.errors import CliError, ExitCode, misuse, unknown
 from wavecast.cli.facts import Group, InstructionCount, KernelFacts
 from wavecast.cli.findings import CheckFinding, Place
 from wavecast.cli.launch_arguments import Parameter
@@ -448,12 +449,57 @@ def device_names() -> tuple[str, ...]:
     return loader.device_names()
 
 
+def check_device(name: str) -> str:
+    """A name of a device, or the path of a device file, that can be loaded.
+
+    Raises:
+        CliError: 2 if there is no such device, 1 if its file is not complete.
+    """
+    from wavecast.simulator.devices.loader import is_device_file
+
+    if is_device_file(name):
+        _loaded(name)
+    elif name not in device_names():
+        raise unknown("device", name, device_names())
+    return name
+
+
+def device_name(device: str) -> str:
+    """What a device calls itself: its name, also where a path stands for it."""
+    from wavecast.simulator.devices.loader import is_device_file
+
+    return _loaded(device).name if is_device_file(device) else device
+
+
+def spec_facts(name: str) -> SpecFacts:
+    """A device's specification as plain data."""
+    facts, device = device_facts(name), _loaded(name)
+    return SpecFacts(
+        name=device.name,
+        title=device.title,
+        arch=device.arch,
+        values={constant.key: constant.value for constant in facts.constants},
+        atomic_channels=device.mall.channels,
+        constants=facts.constants,
+    )
+
+
+def _loaded(name: str) -> Device:
+    from wavecast.simulator.devices.loader import load_device
+    from wavecast.simulator.errors import UnknownDeviceError
+
+    try:
+        with translated_errors():
+            return load_device(name)
+    except CliError as error:
+        if isinstance(error.__cause__, UnknownDeviceError):
+            raise misuse(str(error), hint=error.hint) from error
+        raise
+
+
 def device_facts(name: str) -> DeviceFacts:
     """A device with all its constants."""
-    from wavecast.simulator.devices.loader import load_device
-
-    with translated_errors():
-        device = load_device(name)
+    device = _loaded(name)
     constants = tuple(
         Constant(key, item.value, item.low, item.high, item.unit, str(item.kind), item.sources, item.note)
         for key, item in device.quantities.items()

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import Any
 
-from wavecast.cli import __version__
+from wavecast.cli import __version__, simulate
 from wavecast.cli.experiments.experiment import Operands
 from wavecast.cli.experiments.operators import last_path, result_dtype
 from wavecast.cli.measurement import Machine, MeasuredRow, Measurement
@@ -150,7 +150,7 @@ def _seen(case: Case, variant: str, found: Sequence[_OnOne]) -> MeasuredRow:
     head: dict[str, Any] = {
         "experiment": case.experiment.name,
         "variant": variant,
-        "device": case.device,
+        "device": simulate.device_name(case.device),
         "shape": dict(case.shape),
     }
     failed = next((one.failed[variant] for one in found if variant in one.failed), None)
@@ -180,14 +180,14 @@ def _seen(case: Case, variant: str, found: Sequence[_OnOne]) -> MeasuredRow:
 def _row(case: Case, seen: MeasuredRow, ready: _Ready, machine: Machine) -> Row:
     """The measured row, without a prediction."""
     experiment, shape = case.experiment, case.shape
-    published = experiment.published_for(seen.variant, shape=shape, device=case.device)
+    published = experiment.published_for(seen.variant, shape=shape, device=seen.device)
     published_us = published.time_us if published else None
     kernels = kernel_rows(ready.launches)
     return Row(
         experiment=experiment.name,
         variant=seen.variant,
         baseline=experiment.baseline,
-        device=case.device,
+        device=seen.device,
         arch=machine.arch,
         shape=dict(shape),
         dtype=ready.dtype,

@@ -22,8 +22,8 @@ FLUSH_BYTES = 512 * 2**20
 
 FEWEST_ROUNDS, MOST_ROUNDS = 20, 60
 
-SPIN_CYCLES = 200_000
-"""A sleep of a tenth of a millisecond or so, by whose length the clock is known."""
+SPIN_CYCLES = (100_000, 400_000)
+"""Two sleeps, of which the longer takes a fifth of a millisecond; by how much longer tells the clock."""
 
 Call = Callable[[], Any]
 
@@ -34,13 +34,14 @@ class Clock(Protocol):
     def synchronize(self) -> None:
         """Wait for all that was enqueued."""
 
-    def enqueue(self, call: Call, *, host_us: float, warm: bool = False) -> Callable[[], float]:
+    def enqueue(self, call: Call, *, host_us: float, warm: bool = False, idle: bool = False) -> Callable[[], float]:
         """Enqueue one sample.
 
         Args:
             call: What is timed.
             host_us: Time that the host takes for it.
             warm: Run it once more just before, instead of clearing the caches.
+            idle: Do neither, and let the queue run empty before.
 
         Returns:
             Its time in µs, to be asked for after a synchronisation.
@@ -107,15 +108,26 @@ class GpuClock:
 
     def read_clock(self) -> float:
         """Cycles in a microsecond at this moment, in MHz that is."""
-        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
-        torch.cuda._sleep(SPIN_CYCLES)
-        end.record()
-        end.synchronize()
-        return SPIN_CYCLES / (1000 * start.elapsed_time(end))
+        events = [torch.cuda.Event(enable_timing=True) for _ in range(4)]
+        torch.cuda._sleep(SPIN_CYCLES[1])  # while the host enqueues the others
+        for cycles, start, end in zip(SPIN_CYCLES, events[::2], events[1::2], strict=True):
+            start.record()
+            torch.cuda._sleep(cycles)
+            end.record()
+        torch.cuda.synchronize()
+        short_us, long_us = (
+            1000 * start.elapsed_time(end) for start, end in zip(events[::2], events[1::2], strict=True)
+        )
+        return (SPIN_CYCLES[1] - SPIN_CYCLES[0]) / (long_us - short_us)
 
-    def enqueue(self, call: Call, *, host_us: float, warm: bool = False) -> Callable[[], float]:
+    def enqueue(self, call: Call, *, host_us: float, warm: bool = False, idle: bool = False) -> Callable[[], float]:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        if idle:
+            self.synchronize()
+            start.record()
+            call()
+            end.record()
+            return lambda: 1000 * start.elapsed_time(end)
         sleep_us = 20 + 1.3 * host_us
         if not warm:
             self._scratch.sum()
@@ -141,7 +153,13 @@ def host_time_us(clock: Clock, call: Call) -> float:
 
 
 def interleaved(
-    clock: Clock, contestants: Mapping[str, Call], *, seconds: float, fewest: int = FEWEST_ROUNDS, warm: bool = False
+    clock: Clock,
+    contestants: Mapping[str, Call],
+    *,
+    seconds: float,
+    fewest: int = FEWEST_ROUNDS,
+    warm: bool = False,
+    idle: bool = False,
 ) -> dict[str, Samples]:
     """Time calls that have been made before (what has to be compiled is).
 
@@ -151,6 +169,7 @@ def interleaved(
         seconds: About how long this may take; at least ``fewest`` rounds are run all the same.
         fewest: Least number of rounds.
         warm: Whether the caches hold what the same call left there.
+        idle: Whether the queue runs empty before each call, and the caches hold what they hold.
     """
     samples = {name: Samples(host_us=host_time_us(clock, call)) for name, call in contestants.items()}
     names = list(contestants)
@@ -160,7 +179,7 @@ def interleaved(
             break
         turn = number % len(names)
         pending = [
-            (name, clock.enqueue(contestants[name], host_us=samples[name].host_us, warm=warm))
+            (name, clock.enqueue(contestants[name], host_us=samples[name].host_us, warm=warm, idle=idle))
             for name in (*names[turn:], *names[:turn])
         ]
         clock.synchronize()

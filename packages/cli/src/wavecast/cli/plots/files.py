@@ -49,7 +49,9 @@ def write(cases: Sequence[Case], outcomes: Sequence[Outcome], *, directory: Path
     for case, outcome in zip(cases, outcomes, strict=True):
         elsewhere = case.experiment.published_elsewhere(shape=case.shape, device=case.device)
         published = [(item.variant, item.time_us) for item in elsewhere]
-        files = write_rows(outcome.rows, outcome.predictions, directory=directory, elsewhere=published)
+        files = write_rows(
+            outcome.rows, outcome.predictions, device=case.device, directory=directory, elsewhere=published
+        )
         if not files and not outcome.rows:
             output.print_message(f"nothing to plot for {case.experiment.name}: no variant was predicted")
         written += files
@@ -60,6 +62,7 @@ def write_rows(
     rows: Sequence[Row],
     predictions: Sequence[simulate.Prediction],
     *,
+    device: str,
     directory: Path,
     elsewhere: Sequence[tuple[str, float]] = (),
 ) -> list[Path]:
@@ -68,6 +71,7 @@ def write_rows(
     Args:
         rows: Of one experiment, or one kernel file, on one shape and device.
         predictions: What each was made from.
+        device: Name of the device, or path of its file.
         directory: Where to; it is created.
         elsewhere: As in ``Comparison``.
 
@@ -79,20 +83,24 @@ def write_rows(
     """
     if not rows:
         return []
-    device = simulate.device_facts(rows[0].device)
-    comparison = compare(rows, predictions, device=device, elsewhere=elsewhere)
+    comparison = compare(rows, predictions, device=simulate.device_facts(device), elsewhere=elsewhere)
     if comparison is None:
         return []
     files = [
         path
-        for picture in pictures(comparison)
+        for picture in pictures(comparison, device=device)
         for path in _write(picture, directory / f"{comparison.stem}-{picture.name}")
     ]
     return files + _write_traces(comparison, directory)
 
 
-def pictures(comparison: Comparison) -> Iterator[Picture]:
-    """The pictures of a comparison; says on stderr which ones there are not, and why."""
+def pictures(comparison: Comparison, *, device: str | None = None) -> Iterator[Picture]:
+    """The pictures of a comparison; says on stderr which ones there are not, and why.
+
+    Args:
+        comparison: What is compared.
+        device: Name of the device, or path of its file; None for the one that the comparison names.
+    """
     if any(item.prediction.timeline for item in comparison.variants):
         found = {gantt.NAME: gantt.picture(comparison), intervals.NAME: intervals.picture(comparison)}
         yield from (picture for picture in found.values() if not isinstance(picture, str))
@@ -100,7 +108,7 @@ def pictures(comparison: Comparison) -> Iterator[Picture]:
     found = {
         roofline.NAME: roofline.picture(comparison),
         traffic.NAME: traffic.picture(comparison),
-        waterfall.NAME: waterfall.picture(comparison, simulate.combined_us(comparison.device.name)),
+        waterfall.NAME: waterfall.picture(comparison, simulate.combined_us(device or comparison.device.name)),
         intervals.NAME: intervals.picture(comparison),
     }
     for name, picture in found.items():

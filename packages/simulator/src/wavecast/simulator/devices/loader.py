@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -51,17 +52,41 @@ def load_device(name: str) -> Device:
     """The specification of a device.
 
     Args:
-        name: ``mi300x``, ``mi325x``, ``mi355x``, ``mi300a`` or ``h200``, in any case.
+        name: ``mi300x``, ``mi325x``, ``mi355x``, ``mi300a`` or ``h200``, in any case; or the path of a device file,
+            which ends in ``.toml`` and may have citations of its own.
 
     Raises:
         UnknownDeviceError: if no file describes it; the message lists the names that exist.
         DeviceFileError: if the file is not complete.
     """
+    if is_device_file(name):
+        return _from_file(Path(name))
     key = name.lower()
     if key not in device_names():
         known = ", ".join(device_names())
         raise UnknownDeviceError(f"no device is called {name!r}; known are {known}", hint=f"choose one of: {known}")
     return parse_device(_read(key), _read(_SOURCES))
+
+
+def is_device_file(name: str) -> bool:
+    """Whether ``load_device`` takes a name for the path of a file."""
+    return name.endswith(".toml")
+
+
+def _from_file(path: Path) -> Device:
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise UnknownDeviceError(
+            f"there is no device file {path}", hint=f"give one that exists, or one of: {', '.join(device_names())}"
+        ) from error
+    except (OSError, ValueError) as error:
+        raise DeviceFileError(f"{path} cannot be read: {error}", hint="mend the file") from error
+    citations = document.pop("citations", {})
+    try:
+        return parse_device(document, {**_read(_SOURCES), **citations})
+    except (KeyError, TypeError, ValueError) as error:
+        raise DeviceFileError(f"{path} is no complete device file: {error!r}") from error
 
 
 def architecture_of(name: str) -> str:
