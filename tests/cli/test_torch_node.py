@@ -12,7 +12,7 @@ from wavecast.cli.errors import CliError
 from wavecast.cli.torch_node import NodeGroup, run_on_ranks
 from wavecast.kernels.all_gather_matmul.api import overlapped_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.operands import RowScales
-from wavecast.kernels.async_tp.program import Engine
+from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.formats import E4M3FNUZ
 from wavecast.simulator.errors import DeadlockError, LaunchError

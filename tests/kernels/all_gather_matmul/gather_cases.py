@@ -12,7 +12,7 @@ from symmetric import ImmediateMemory
 from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import Layout
-from wavecast.kernels.async_tp.program import Engine
+from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import Workspace
 
 
@@ -66,7 +66,7 @@ def small_plans(call: Call, arch: str, engine: Engine, *, polls: int, **tiles: i
             shard_rows=call.rows, columns=b.shape[1], length=call.a.shape[1], ranks=call.ranks,
             element_bytes=call.a.element_size(), arch=arch, engine=engine,
         )  # fmt: skip
-        gemm = replace(plan.gemm, programs=8, block_m=64, block_n=128, num_warps=4, **tiles)
+        gemm = replace(plan.gemm, **{"programs": 8, "block_m": 64, "block_n": 128, "num_warps": 4, **tiles})
         transport = replace(plan.transport, fetchers=8 if plan.transport.fetchers else 0)
         plans.append(replace(plan, gemm=gemm, transport=transport, polls=polls))
     return plans

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 import torch
 from gather_cases import fill_windows, make_call, memory_of, run_rank, small_plans
 from gemms import assert_exact, assert_within_bound
+from symmetric import ImmediateMemory
 
+from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_factor
+from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
 from wavecast.kernels.device import native_format
-from wavecast.simulator.virtual import active_virtual_device
+from wavecast.simulator.virtual import active_virtual_device, virtual_device
 
 pytestmark = pytest.mark.execute
 POLLS = 3
@@ -82,3 +88,45 @@ def test_a_tile_is_read_only_after_its_chunks_signal(virtual_arch: str, missing:
     of_missing = slice(missing * 96, missing * 96 + 96)
     assert not written[of_missing].any()
     assert written[128:192].all()  # a whole tile of the own chunk
+
+
+@pytest.mark.parametrize("rows", [255, 256, 257, 320])
+def test_e2_shards_of_any_number_of_rows(virtual_arch: str, rows: int) -> None:
+    """With the tile that large shapes have, of 256 x 128; N and K are no multiples of it either."""
+    call = make_call(rows, [136], 72, 2, torch.bfloat16)
+    workspace = workspace_of(call, 1)
+    plans = small_plans(call, virtual_arch, "fetcher", polls=POLLS, block_m=256, num_warps=8)
+    _, (out,) = run_rank(call, workspace, plans)
+    assert_exact(out, call.exact_and_size()[0])
+
+
+def test_e7_a_matrix_of_more_than_2_to_the_31_elements() -> None:
+    """Its last tiles, which are beyond, are right; this rank's own is there too, and of the others no chunk comes."""
+    rows, k, ranks, last = (
+        34,
+        1 << 20,
+        63,
+        2112,
+    )  # the last rank's rows begin at 2108, the tiles that are its alone here
+    assert last * k > 2**31
+    with virtual_device("mi300x") as device:
+        # numpy's zeros, unlike torch's, are pages that no one has touched.
+        a = torch.from_numpy(np.zeros((ranks * rows, k), dtype=np.int16)).view(torch.bfloat16)
+        b = torch.zeros(16, k, dtype=torch.bfloat16).t()
+        a[-1, -64:], a[last, :64] = 1.0, 2.0
+        b[-64:], b[:64] = 1.0, 0.5
+        memory = ImmediateMemory(61, ranks, 4, address_of=device.address_of)
+        workspace = make_workspace(memory)
+        memory.signals(61)[62] = 1
+        out = torch.full((ranks * rows, 16), float("nan"))
+        plan = plan_all_gather_matmul(
+            shard_rows=rows, columns=16, length=k, ranks=ranks, element_bytes=2, arch="gfx942", engine="copy-engine"
+        )
+        gemm = replace(plan.gemm, programs=8, block_m=16, block_n=16, num_warps=1, block_k=256)
+        factor = Factor(b, None, None, out, replace(plan, gemm=gemm, polls=POLLS))
+        gathered = Gathered(a, None, fetch_scales=False, own_rows=False)
+        launch_factor(workspace, a[61 * rows : 62 * rows], gathered, factor, 0, first=True, last=True)
+    assert out[: 61 * rows].isnan().all()
+    assert out[last].eq(64.0).all()
+    assert out[last + 1 : -1].eq(0.0).all()
+    assert out[-1].eq(64.0).all()

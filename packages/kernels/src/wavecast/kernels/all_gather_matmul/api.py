@@ -22,7 +22,6 @@ from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import PIECE_BYTES, Layout
 from wavecast.kernels.async_tp.groups import group_of, is_symmetric, workspace_of
 from wavecast.kernels.async_tp.products import column_major
-from wavecast.kernels.async_tp.program import Engine
 from wavecast.kernels.async_tp.selection import (
     Code,
     Facts,
@@ -33,6 +32,7 @@ from wavecast.kernels.async_tp.selection import (
     select_way,
     setting_from,
 )
+from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
 from wavecast.kernels.device import active_arch
 

@@ -7,8 +7,7 @@ from functools import lru_cache
 
 from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan, Layout, hip_obstacle, plan_hip
 from wavecast.kernels.async_tp.order import band_within
-from wavecast.kernels.async_tp.program import Engine
-from wavecast.kernels.async_tp.transport import TransportPlan, plan_transport
+from wavecast.kernels.async_tp.transport import Engine, TransportPlan, plan_transport
 from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
 from wavecast.kernels.grouped_gemm.plan_tma import ALIGNMENT, TmaPlan, plan_tma_grouped, tma_obstacle
 

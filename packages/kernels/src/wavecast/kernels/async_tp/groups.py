@@ -6,7 +6,7 @@ import torch
 import torch.distributed as dist
 
 from wavecast.kernels.async_tp.torch_memory import TorchSymmetricMemory
-from wavecast.kernels.async_tp.workspace import Workspace, make_workspace
+from wavecast.kernels.async_tp.workspace import Workspace, make_workspace, scales_offset
 
 _workspaces: dict[tuple[str, int], Workspace] = {}
 
@@ -51,6 +51,24 @@ def workspace_of(group: dist.ProcessGroup, window_bytes: int) -> Workspace:
     size = max(SMALLEST_WINDOW_BYTES, 1 << (window_bytes - 1).bit_length())
     _workspaces[key] = make_workspace(TorchSymmetricMemory(group, size))
     return _workspaces[key]
+
+
+def shard_window(group: dist.ProcessGroup | str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    """This rank's window as a tensor: a shard that is written there is gathered without being copied first.
+
+    It may be written anew, on the same stream, when the call that gathers it has been made. A later call with a larger
+    shard leaves it without use.
+
+    Args:
+        group: of GPUs that reach each other's memory; every rank calls this.
+        shape: of the shard; gathered along the first dimension, so that no other layout is needed.
+        dtype: of the shard.
+    """
+    group = group_of(group)
+    size = torch.Size(shape).numel() * dtype.itemsize
+    rows = torch.Size(shape[:-1]).numel()
+    memory = workspace_of(group, scales_offset(size) + 4 * rows).memory
+    return memory.window(memory.rank, tuple(shape), dtype)
 
 
 def forget_workspace(group: dist.ProcessGroup | str) -> None:

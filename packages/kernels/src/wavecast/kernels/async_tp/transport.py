@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
-from wavecast.kernels.async_tp.program import Engine
 from wavecast.kernels.device import compute_units
 from wavecast.kernels.grouped_gemm.plan import XCDS
+
+Engine = Literal["copy-engine", "blit", "fetcher"]
+"""What moves bytes: an engine of its own, a copy that runs as a kernel, or workgroups of the kernel that needs them."""
 
 ENGINES: tuple[Engine, ...] = ("copy-engine", "blit", "fetcher")
 
