@@ -39,7 +39,7 @@ CLI_COMMANDS = [command for command in COMMANDS if command.startswith("hatch run
 EXAMPLES = [
     path
     for path in sorted(ROOT.glob("docs/examples/*.py"))
-    if f"hatch run cli run docs/examples/{path.name}" not in COMMANDS
+    if not any(command.startswith(f"hatch run cli run docs/examples/{path.name}") for command in COMMANDS)
 ]
 
 

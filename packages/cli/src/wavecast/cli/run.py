@@ -12,6 +12,7 @@ from wavecast.cli.errors import CliError, misuse
 from wavecast.cli.findings import failure_of, print_findings
 
 if TYPE_CHECKING:
+    from wavecast.cli.rank_script import RanksRun
     from wavecast.cli.script import ScriptRun
 
 DEFAULT_DEVICE = "mi300x"
@@ -32,6 +33,13 @@ def run(
     check: Annotated[
         bool, typer.Option("--check", help="Look for faults in every launch: races, stray reads, … (exit 1).")
     ] = False,
+    ranks: Annotated[
+        int | None,
+        typer.Option(min=1, help="Run the script once for each of so many ranks, as torchrun would; no times."),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option(help="With --ranks: draws the order of copies and workgroups, and which rank goes on.")
+    ] = 0,
     json: Annotated[
         bool, typer.Option("--json", help="Print wavecast.run/1 on stdout; what the script prints goes to stderr.")
     ] = False,
@@ -45,6 +53,13 @@ def run(
 
     name = device or os.environ.get("WAVECAST_DEVICE") or DEFAULT_DEVICE
     simulate.check_device(name)
+    if ranks is not None:
+        if check or sample or module or wide:
+            raise misuse(
+                "--ranks with --check, --sample, -m or --wide", hint="a node runs a file, whole and without times"
+            )
+        _run_ranks(script, arguments or [], name, ranks, seed, json=json)
+        return
     if check and sample:
         raise misuse("--check and --sample", hint="what a sample does not write would count as never written")
     done = run_script(script, arguments or [], device=name, is_module=module, sample=sample, check=check, quiet=json)
@@ -58,6 +73,31 @@ def run(
         raise CliError(done.failure, hint=done.hint)
     if failed := failure_of(done.findings):
         raise CliError(failed, hint="each is listed above, with its line and what to do")
+
+
+def _run_ranks(script: str, arguments: list[str], device: str, ranks: int, seed: int, *, json: bool) -> None:
+    from wavecast.cli.rank_script import ranks_run_to_json, run_ranks_script
+
+    done = run_ranks_script(script, arguments, device=device, ranks=ranks, seed=seed, quiet=json)
+    if json:
+        output.print_json(ranks_run_to_json(done))
+    else:
+        _print_ranks(done)
+    if done.failure is not None:
+        raise CliError(done.failure, hint=done.hint)
+
+
+def _print_ranks(done: RanksRun) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
+    for heading in ("operation", "ranks", "count", "MB"):
+        table.add_column(heading, justify="left" if heading == "operation" else "right", overflow="fold")
+    for item in done.activities:
+        megabytes = output.significant(item.bytes / 1e6) if item.bytes else ""
+        table.add_row(item.name, f"{item.ranks}", f"{item.count:,}", megabytes)
+    output.print_table(f"{done.ranks} × {done.device} ({done.arch}), seed {done.seed}: {done.script}", wide=False)
+    output.print_table(table, wide=False)
 
 
 def _print_run(done: ScriptRun, *, wide: bool) -> None:

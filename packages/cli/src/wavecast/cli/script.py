@@ -156,7 +156,7 @@ def execute_script(
     torch_has_it = find_spec("torch") is not None
     with (
         simulate.script_device(device, launches_on, torch_has_it=torch_has_it, sample=sample, check=check) as launched,
-        _as_main(script, arguments, is_module=is_module),
+        as_main(script, arguments, is_module=is_module),
         redirect_stdout(sys.stderr) if quiet else nullcontext(),
     ):
         failure, hint = _outcome(script, is_module=is_module)
@@ -164,7 +164,7 @@ def execute_script(
 
 
 @contextmanager
-def _as_main(script: str, arguments: Sequence[str], *, is_module: bool) -> Iterator[None]:
+def as_main(script: str, arguments: Sequence[str], *, is_module: bool) -> Iterator[None]:
     """What a program finds in ``sys`` when Python starts it."""
     before = sys.argv, list(sys.path)
     sys.argv = [script, *arguments]
@@ -191,7 +191,7 @@ def _outcome(script: str, *, is_module: bool) -> tuple[str | None, str]:
     except KeyboardInterrupt:
         raise
     except BaseException as error:
-        sys.stderr.write(_traceback(error))
+        sys.stderr.write(traceback_of(error))
         text = str(error).strip().splitlines()
         reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
         hint = getattr(error, "hint", "")
@@ -199,8 +199,8 @@ def _outcome(script: str, *, is_module: bool) -> tuple[str | None, str]:
     return None, ""
 
 
-def _traceback(error: BaseException) -> str:
-    """The traceback from the script's first line on."""
+def traceback_of(error: BaseException) -> str:
+    """The traceback of an error of a script, from the script's first line on."""
     own = {__file__, runpy.__file__, "<frozen runpy>"}
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename in own:

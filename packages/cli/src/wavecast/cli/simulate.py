@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from wavecast.simulator.timing import Bound, TimePrediction
     from wavecast.simulator.traffic.traffic import Traffic
     from wavecast.simulator.virtual import Launch, VirtualDevice
+    from wavecast.simulator.virtual.node import VirtualNode
 
     AnyLaunch: TypeAlias = "Launch | FileLaunch"
 
@@ -695,6 +696,66 @@ def script_device(
 
             stack.enter_context(marked_allocations())
         yield launches
+
+
+class ScriptNode:
+    """A virtual node for a program of several ranks that knows nothing of it.
+
+    Args:
+        node: The node.
+
+    Attributes:
+        arch: Architecture of its devices.
+    """
+
+    def __init__(self, node: VirtualNode) -> None:
+        self._node = node
+        self.arch = node.spec.arch
+
+    def run(self, program: Callable[[int], None]) -> None:
+        """Call ``program(rank)`` for every rank, under a torch whose GPUs are the node's.
+
+        Raises:
+            SimulatorError: Programs and devices wait for each other, or a kernel did something wrong.
+            Exception: What a program raised first.
+        """
+        from wavecast.cli.torch_ranks import RankTorch, run_program
+
+        run_program(RankTorch(self._node), self._node, program)
+
+    def activities(self) -> list[tuple[str, str, int, int, int]]:
+        """Kind, name, ranks, count and bytes of what streams executed, in the order of their first end."""
+        found: dict[tuple[str, str], list[Any]] = {}
+        for step in self._node.history:
+            if step.is_end:
+                name = step.operation if step.kind == "kernel" else step.kind
+                entry = found.setdefault((step.kind, name), [set(), 0, 0])
+                entry[0].add(step.rank)
+                entry[1] += 1
+                entry[2] += step.nbytes
+        return [(kind, name, len(ranks), count, size) for (kind, name), (ranks, count, size) in found.items()]
+
+
+@contextmanager
+def script_node(device: str, ranks: int, seed: int) -> Iterator[ScriptNode]:
+    """A virtual node for a program of several ranks.
+
+    Args:
+        device: Name of every device.
+        ranks: How many there are.
+        seed: Draws the interleaving.
+
+    Raises:
+        CliError: Of the device it is not known how several are joined.
+    """
+    from wavecast.simulator.devices import load_device
+    from wavecast.simulator.virtual.node import virtual_node
+
+    if load_device(device).link is None:
+        known = ", ".join(name for name in device_names() if load_device(name).link is not None)
+        raise misuse(f"nothing is known of how several {device} are joined", hint=f"take one of {known}")
+    with virtual_node(device, ranks, seed) as node:
+        yield ScriptNode(node)
 
 
 def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str) -> float:

@@ -8,7 +8,7 @@ no predicted time. What of ``torch.cuda`` has a meaning here is answered; the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ TENSOR_DEVICE = "cuda:0"
 HIP_VERSION, CUDA_VERSION = "7.0", "13.0"
 _MARK = "_wavecast_on_device"
 _GPU_TYPES = ("cuda", "hip")
-_DEVICE, _HOST = torch.device(TENSOR_DEVICE), torch.device("cpu")
+_HOST = torch.device("cpu")
 
 
 def _getter(name: str) -> Any:
@@ -54,15 +54,38 @@ def is_gpu(device: Any) -> bool:
     return isinstance(device, int) and not isinstance(device, bool)
 
 
-def check_index(device: Any) -> None:
-    """Refuse a second GPU.
+@dataclass(frozen=True, slots=True)
+class Gpu:
+    """The GPU that a program has.
 
-    Raises:
-        CliError: The device has an index other than 0.
+    Attributes:
+        index: Its number.
+        count: How many the program sees; it may use its own alone.
     """
-    index = device if isinstance(device, int) else torch.device(device).index if device is not None else 0
-    if index not in (None, 0):
-        raise CliError(f"the program asks for GPU {index}, and there is one", hint="use device cuda or cuda:0")
+
+    index: int = 0
+    count: int = 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where its tensors are."""
+        return torch.device("cuda", self.index)
+
+    def check(self, device: Any) -> None:
+        """Refuse another GPU.
+
+        Raises:
+            CliError: The device has another index.
+        """
+        index = device if isinstance(device, int) else torch.device(device).index if device is not None else None
+        if index in (None, self.index):
+            return
+        if self.count == 1:
+            raise CliError(f"the program asks for GPU {index}, and there is one", hint="use device cuda or cuda:0")
+        raise CliError(
+            f"the program of rank {self.index} asks for GPU {index}, and a rank has the GPU of its own number",
+            hint="use device cuda, or cuda:LOCAL_RANK",
+        )
 
 
 class HostForDevice(TorchFunctionMode):
@@ -70,21 +93,24 @@ class HostForDevice(TorchFunctionMode):
 
     Args:
         device: The virtual device.
+        gpu: What the program takes it for.
 
     Attributes:
         defaults: Whether each default device that the program set, the innermost last, is the GPU.
+        gpu: As given.
     """
 
-    def __init__(self, device: VirtualDevice) -> None:
+    def __init__(self, device: VirtualDevice, gpu: Gpu | None = None) -> None:
         super().__init__()
         self.defaults: list[bool] = []
+        self.gpu = gpu or Gpu()
         self._device = device
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one torch function; the mode is off inside."""
         kwargs = kwargs or {}
         if func == _GET_DEVICE:
-            return _DEVICE if on_device(args[0]) else _HOST
+            return self.gpu.device if on_device(args[0]) else _HOST
         if func == _GET_IS_CUDA:
             return on_device(args[0])
         if func == _GET_IS_CPU:
@@ -93,19 +119,19 @@ class HostForDevice(TorchFunctionMode):
             # These only speak of devices, as the program does.
             return func(*args, **kwargs)
         if func is torch.Tensor.get_device:
-            return 0 if on_device(args[0]) else -1
-        if func in (torch.Tensor.record_stream, torch.Tensor.pin_memory):
-            return args[0] if func is torch.Tensor.pin_memory else None
+            return self.gpu.index if on_device(args[0]) else -1
+        if func is torch.Tensor.pin_memory:
+            return args[0]
         if func is torch.Tensor.data_ptr and args[0].numel() and on_device(args[0]):
             # Programs store addresses for kernels to follow, so they have to be the device's.
             return self._device.address_of(args[0])
         if func in _MOVES:
-            return _moved(func, args, kwargs)
+            return _moved(func, args, kwargs, self.gpu)
         side = None
         if "device" in kwargs and kwargs["device"] is not None:
             side = is_gpu(kwargs["device"])
             if side:
-                check_index(kwargs["device"])
+                self.gpu.check(kwargs["device"])
                 kwargs = {**kwargs, "device": _HOST}
         elif self.defaults and func in _CONSTRUCTORS:
             side = self.defaults[-1]
@@ -123,10 +149,10 @@ class HostForDevice(TorchFunctionMode):
 
 def on_device(tensor: torch.Tensor) -> bool:
     """Whether the program believes a tensor on the device; so it does of those whose making was not seen."""
-    return _known_side(tensor) is not False
+    return known_side(tensor) is not False
 
 
-def _known_side(tensor: torch.Tensor) -> bool | None:
+def known_side(tensor: torch.Tensor) -> bool | None:
     """True on the device, False on the host, None if the tensor's making was not seen."""
     return getattr(_storage(tensor), _MARK, None)
 
@@ -164,18 +190,18 @@ def _side_of(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     )
 
 
-def _moved(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Tensor:
+def _moved(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Gpu) -> torch.Tensor:
     """``to``, ``cuda`` and ``cpu``: a copy where the side changes, as between two memories."""
     source = args[0]
-    before = _known_side(source)
+    before = known_side(source)
     after: bool | None
     if func is torch.Tensor.cpu:
         after, result = False, source
     elif func is torch.Tensor.cuda:
-        check_index(kwargs.get("device", args[1] if len(args) > 1 else None))
+        gpu.check(kwargs.get("device", args[1] if len(args) > 1 else None))
         after, result = True, source
     else:
-        after, rest, named = _target(args[1:], kwargs, before)
+        after, rest, named = _target(args[1:], kwargs, before, gpu)
         result = source.to(*rest, **named) if rest or named else source
     if after != before and result.untyped_storage().data_ptr() == source.untyped_storage().data_ptr():
         result = result.clone()
@@ -185,7 +211,7 @@ def _moved(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> torch.Te
 
 
 def _target(
-    args: tuple[Any, ...], kwargs: dict[str, Any], before: bool | None
+    args: tuple[Any, ...], kwargs: dict[str, Any], before: bool | None, gpu: Gpu
 ) -> tuple[bool | None, list[Any], dict[str, Any]]:
     """Side that a call of ``Tensor.to`` asks for, and its other arguments."""
     after, rest, named = before, [], dict(kwargs)
@@ -193,7 +219,7 @@ def _target(
         if isinstance(item, str | torch.device) or (isinstance(item, int) and not isinstance(item, bool)):
             after = is_gpu(item)
             if after:
-                check_index(item)
+                gpu.check(item)
         elif isinstance(item, torch.Tensor):
             after = on_device(item)
             rest.append(item.dtype)
@@ -264,7 +290,7 @@ class Stream:
     """The one stream there is: launches have ended when they return."""
 
     cuda_stream = stream_id = device_index = 0
-    device = _DEVICE
+    device = torch.device(TENSOR_DEVICE)
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
@@ -310,6 +336,10 @@ class _Generator(metaclass=_GeneratorType):
     """Stands for ``torch.Generator``: the GPU's generator of random numbers is one of the host's."""
 
 
+def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
+    """Nothing: memory lives as long as what uses it."""
+
+
 def _unavailable(*_: Any, **__: Any) -> Any:
     raise CliError(
         "the program uses a part of torch.cuda that a virtual device does not have",
@@ -324,28 +354,15 @@ class _Unavailable:
         _unavailable()
 
 
-class _DeviceContext:
-    """``torch.cuda.device``: the one GPU is active, so there is nothing to change."""
-
-    def __init__(self, device: Any = None) -> None:
-        check_index(device)
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: Any) -> None:
-        pass
-
-
-def _with_index(function: Callable[[], Any]) -> Callable[..., Any]:
+def _with_index(gpu_of: Callable[[], Gpu], function: Callable[[], Any]) -> Callable[..., Any]:
     def answer(device: Any = None) -> Any:
-        check_index(device)
+        gpu_of().check(device)
         return function()
 
     return answer
 
 
-def _cuda_names(device: VirtualDevice) -> dict[str, Any]:
+def _cuda_names(device: VirtualDevice, gpu_of: Callable[[], Gpu]) -> dict[str, Any]:
     """Replacements in ``torch.cuda``."""
     import triton
 
@@ -358,6 +375,18 @@ def _cuda_names(device: VirtualDevice) -> dict[str, Any]:
 
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
             return interface.Event(*args, **kwargs)
+
+    class DeviceContext:
+        """``torch.cuda.device``: the program's GPU is active, so there is nothing to change."""
+
+        def __init__(self, device: Any = None) -> None:
+            gpu_of().check(device)
+
+        def __enter__(self) -> None:
+            pass
+
+        def __exit__(self, *_: Any) -> None:
+            pass
 
     def nothing(*_: Any, **__: Any) -> None:
         return None
@@ -372,12 +401,12 @@ def _cuda_names(device: VirtualDevice) -> dict[str, Any]:
         "is_initialized": lambda: True,
         "init": nothing,
         "_is_in_bad_fork": lambda: False,
-        "device_count": lambda: 1,
-        "current_device": lambda: 0,
-        "set_device": check_index,
-        "get_device_properties": _with_index(lambda: properties),
-        "get_device_name": _with_index(lambda: properties.name),
-        "get_device_capability": _with_index(lambda: (properties.major, properties.minor)),
+        "device_count": lambda: gpu_of().count,
+        "current_device": lambda: gpu_of().index,
+        "set_device": lambda device: gpu_of().check(device),
+        "get_device_properties": _with_index(gpu_of, lambda: properties),
+        "get_device_name": _with_index(gpu_of, lambda: properties.name),
+        "get_device_capability": _with_index(gpu_of, lambda: (properties.major, properties.minor)),
         "get_arch_list": lambda: [device.arch],
         "is_bf16_supported": lambda *_, **__: True,
         "synchronize": nothing,
@@ -389,30 +418,29 @@ def _cuda_names(device: VirtualDevice) -> dict[str, Any]:
         "set_rng_state": lambda state, *_: torch.default_generator.set_state(state),
         "Event": Event,
         "Stream": Stream,
-        "current_stream": _with_index(lambda: stream),
-        "default_stream": _with_index(lambda: stream),
+        "current_stream": _with_index(gpu_of, lambda: stream),
+        "default_stream": _with_index(gpu_of, lambda: stream),
         "set_stream": nothing,
         "stream": lambda *_: nullcontext(),
-        "device": _DeviceContext,
+        "device": DeviceContext,
         "CUDAGraph": _Unavailable,
         "graph": _Unavailable,
         "device_of": lambda *_: nullcontext(),
     }
 
 
-def _accelerator_names() -> dict[str, Any]:
-    """Replacements in ``torch.accelerator``."""
-    stream = Stream()
+def _accelerator_names(cuda: Mapping[str, Any]) -> dict[str, Any]:
+    """Replacements in ``torch.accelerator``, by those in ``torch.cuda``."""
     return {
         "is_available": lambda: True,
-        "device_count": lambda: 1,
+        "device_count": cuda["device_count"],
         "current_accelerator": lambda *_, **__: torch.device("cuda"),
-        "current_device_index": lambda: 0,
-        "current_device_idx": lambda: 0,
-        "set_device_index": check_index,
-        "synchronize": lambda *_: None,
-        "current_stream": lambda *_: stream,
-        "empty_cache": lambda: None,
+        "current_device_index": cuda["current_device"],
+        "current_device_idx": cuda["current_device"],
+        "set_device_index": cuda["set_device"],
+        "synchronize": cuda["synchronize"],
+        "current_stream": cuda["current_stream"],
+        "empty_cache": cuda["empty_cache"],
     }
 
 
@@ -424,12 +452,29 @@ def torch_on(device: VirtualDevice) -> Iterator[None]:
         device: The active device; its ``tensor_device`` becomes the GPU's name.
     """
     mode = HostForDevice(device)
+    with patched_torch([device], lambda: mode), mode:
+        yield
+
+
+@contextmanager
+def patched_torch(
+    devices: Sequence[VirtualDevice],
+    mode_of: Callable[[], HostForDevice],
+    cuda_names: Mapping[str, Any] | None = None,
+) -> Iterator[None]:
+    """Let torch speak of virtual GPUs inside the block; whoever runs a program enters its mode besides.
+
+    Args:
+        devices: The devices, by number; one of them is active.
+        mode_of: The mode of the program that calls.
+        cuda_names: What ``torch.cuda`` has instead of what it has for one device.
+    """
     host_from_numpy = torch.from_numpy
     backward = torch.autograd.graph._engine_run_backward
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         # ``Tensor.backward`` is a torch function, so the mode is off in it; functions of the program run there too.
-        with mode:
+        with mode_of():
             return backward(*args, **kwargs)
 
     def from_numpy(array: Any) -> torch.Tensor:
@@ -438,26 +483,29 @@ def torch_on(device: VirtualDevice) -> Iterator[None]:
         return tensor
 
     def enter_default(self: Any) -> Any:
-        mode.defaults.append(is_gpu(self.device))
+        mode_of().defaults.append(is_gpu(self.device))
         return self
 
     def exit_default(self: Any, *_: Any) -> None:
-        mode.defaults.pop()
+        mode_of().defaults.pop()
 
+    cuda = {**_cuda_names(devices[0], lambda: mode_of().gpu), **(cuda_names or {})}
     with ExitStack() as stack:
         for name, value in (("__enter__", enter_default), ("__exit__", exit_default)):
             stack.enter_context(mock.patch.object(torch.utils._device.DeviceContext, name, value))
-        for name, value in _cuda_names(device).items():
+        for name, value in cuda.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value, create=True))
-        for name, value in _accelerator_names().items():
+        for name, value in _accelerator_names(cuda).items():
             stack.enter_context(mock.patch.object(torch.accelerator, name, value, create=True))
         for owner in (torch.autograd, torch.autograd.graph):
             stack.enter_context(mock.patch.object(owner, "_engine_run_backward", run_backward))
-        is_nvidia = device.arch.startswith("sm_")
+        is_nvidia = devices[0].arch.startswith("sm_")
         stack.enter_context(mock.patch.object(torch.version, "hip", None if is_nvidia else HIP_VERSION))
         stack.enter_context(mock.patch.object(torch.version, "cuda", CUDA_VERSION if is_nvidia else None))
         stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
+        # torch checks the stream's type before a mode is asked.
+        stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _record_stream))
         stack.enter_context(mock.patch.object(torch, "from_numpy", from_numpy))
-        stack.enter_context(mock.patch.object(device, "tensor_device", TENSOR_DEVICE))
-        stack.enter_context(mode)
+        for index, device in enumerate(devices):
+            stack.enter_context(mock.patch.object(device, "tensor_device", f"cuda:{index}"))
         yield

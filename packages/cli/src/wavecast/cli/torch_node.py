@@ -129,7 +129,7 @@ def symmetric_memory(node: VirtualNode, window_bytes: int, signal_count: int = 6
 
 
 class NodeGroup:
-    """The ranks of a node as one process of them sees its group: the calls of ``torch.distributed`` that tests need.
+    """The ranks of a node as one process of them sees its group: the calls of ``torch.distributed`` that programs need.
 
     Collectives wait until every rank has called them; they are for setting up and for comparing with, and take no
     device's time.
@@ -139,6 +139,8 @@ class NodeGroup:
         rank: Whose view.
         board: Where the ranks put what they exchange; one for all of them.
     """
+
+    group_name = "wavecast"
 
     def __init__(self, node: VirtualNode, rank: int, board: Board) -> None:
         self.node, self._rank, self._board = node, rank, board
@@ -155,7 +157,7 @@ class NodeGroup:
     def barrier(self) -> None:
         """Wait until every rank has come here and its streams are empty."""
         self.node.rank(self._rank).synchronize()
-        self._exchange("barrier", None)
+        self.exchange("barrier", None)
 
     def all_gather(self, tensor: torch.Tensor) -> list[torch.Tensor]:
         """Every rank's tensor, copied."""
@@ -180,27 +182,35 @@ class NodeGroup:
 
     def symmetric_memory(self, window_bytes: int, signal_count: int = 64) -> NodeSymmetricMemory:
         """This rank's view of memory that every rank has; every rank calls this with the same sizes."""
-        self._exchange("symmetric_memory", torch.tensor([window_bytes, signal_count]))
+        self.exchange("symmetric_memory", None)
         key = "memory", self._calls
         if key not in self._board.shared:
             self._board.shared[key] = symmetric_memory(self.node, window_bytes, signal_count)
         memories: list[NodeSymmetricMemory] = self._board.shared[key]
         return memories[self._rank]
 
-    def _exchange(self, name: str, tensor: torch.Tensor | None) -> list[torch.Tensor]:
-        """What every rank has put on the board in its call of this number.
+    def exchange(self, name: str, item: Any) -> list[Any]:
+        """What each rank gives in its call of this number, by rank; the objects themselves.
+
+        Args:
+            name: What the call is; the same on every rank.
+            item: What this rank gives.
 
         Raises:
             CliError: Ranks call different collectives.
         """
         self._calls += 1
         posts = self._board.posts.setdefault(self._calls, {})
-        posts[self._rank] = name, None if tensor is None else tensor.clone()
+        posts[self._rank] = name, item
         self.node.wait(lambda: len(posts) == self.size(), f"the other ranks in {name}")
         names = sorted({called for called, _ in posts.values()})
         if len(names) > 1:
             raise CliError(f"ranks call different collectives at once: {', '.join(names)}")
-        return [found for rank in range(self.size()) if (found := posts[rank][1]) is not None]
+        return [posts[rank][1] for rank in range(self.size())]
+
+    def _exchange(self, name: str, tensor: torch.Tensor) -> list[torch.Tensor]:
+        # What is received is this rank's own.
+        return [given.clone() for given in self.exchange(name, tensor.clone())]
 
 
 class Board:
@@ -212,7 +222,7 @@ class Board:
     """
 
     def __init__(self) -> None:
-        self.posts: dict[int, dict[int, tuple[str, torch.Tensor | None]]] = {}
+        self.posts: dict[int, dict[int, tuple[str, Any]]] = {}
         self.shared: dict[tuple[str, int], Any] = {}
 
 
@@ -226,8 +236,8 @@ class _InOrder(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run one torch function; the mode is off inside."""
         kwargs = kwargs or {}
-        if not _only_looks(func, args):
-            storages = [tensor.untyped_storage() for tensor in _tensors((args, tuple(kwargs.values())))]
+        if not only_looks(func, args):
+            storages = [tensor.untyped_storage() for tensor in strided_tensors((args, tuple(kwargs.values())))]
             self._node.wait(
                 lambda: not any(self._node.is_pending(self._rank, storage) for storage in storages),
                 f"what is on its streams, to run torch's {getattr(func, '__name__', func)}",
@@ -235,7 +245,8 @@ class _InOrder(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def _only_looks(func: Any, args: Any) -> bool:
+def only_looks(func: Any, args: Any) -> bool:
+    """Whether a torch function neither reads nor writes elements of its tensors."""
     if func in _LOOKS or getattr(func, "__name__", "") == "__get__":
         return True
     if func is torch.Tensor.__getitem__:
@@ -246,12 +257,13 @@ def _only_looks(func: Any, args: Any) -> bool:
     return False
 
 
-def _tensors(items: Any, depth: int = 3) -> Iterator[torch.Tensor]:
+def strided_tensors(items: Any, depth: int = 3) -> Iterator[torch.Tensor]:
+    """Tensors with memory, in arguments of a torch function."""
     for item in items:
         if isinstance(item, torch.Tensor) and item.layout is torch.strided and not item.is_meta:
             yield item
         elif depth and isinstance(item, tuple | list):
-            yield from _tensors(item, depth - 1)
+            yield from strided_tensors(item, depth - 1)
 
 
 def run_on_ranks(node: VirtualNode, function: Callable[[NodeGroup], T]) -> list[T]:

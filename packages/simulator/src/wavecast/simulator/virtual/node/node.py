@@ -25,7 +25,16 @@ from wavecast.simulator.virtual.device import Launch, VirtualDevice
 from wavecast.simulator.virtual.driver import VirtualDriver
 from wavecast.simulator.virtual.node import host_memory
 from wavecast.simulator.virtual.node.occupancy import ComputeUnits, need_of
-from wavecast.simulator.virtual.node.operations import Barrier, Copy, Event, Meeting, Operation, WaitSignal, WriteSignal
+from wavecast.simulator.virtual.node.operations import (
+    Barrier,
+    Copy,
+    Event,
+    HostCall,
+    Meeting,
+    Operation,
+    WaitSignal,
+    WriteSignal,
+)
 from wavecast.simulator.virtual.node.policy import Policy, Seeded
 from wavecast.simulator.virtual.node.ranks import RankPrograms
 from wavecast.simulator.virtual.node.report import stuck_report
@@ -196,6 +205,27 @@ class NodeRank:
         if self.node.stream_operations == "kernel":
             barrier.by_kernel()
         self._enqueue(barrier)
+
+    def call(
+        self, function: Callable[[], object], tensors: Sequence[Any], name: str, stream: NodeStream | None = None
+    ) -> None:
+        """Let the host do something when the stream comes to it, as what the device would do.
+
+        Args:
+            function: What.
+            tensors: What it uses, which lives until then; of this rank, or shared.
+            name: What messages call it.
+            stream: Of this rank; None for the current one.
+        """
+        storages = [storage_of(tensor, name=name) for tensor in tensors]
+        for storage in storages:
+            self.node._claim(self.index, storage, name)
+        owners = tuple(storage.owner for storage in storages)
+        self._enqueue(HostCall(self.index, stream or self.current_stream, name, owners=owners, function=function))
+
+    def is_done(self, stream: NodeStream) -> bool:
+        """Whether a stream is empty."""
+        return self._last(stream) is None
 
     def record(self, stream: NodeStream | None = None) -> Event:
         """Mark a place in a stream."""
@@ -423,11 +453,17 @@ class VirtualNode:
             if not self._scheduler.step():
                 raise self.deadlock()
 
-    def run_ranks(self, function: Callable[[int], T]) -> list[T]:
+    def run_ranks(
+        self, function: Callable[[int], T], *, switched: Callable[[int, bool], None] | None = None
+    ) -> list[T]:
         """Call ``function(rank)`` for every rank, as the programs of so many processes would.
 
         One program runs at a time, until it waits (``NodeRank.synchronize``, ``wait``); who goes on is drawn from the
         seed. Triton's active driver is always that of the running program's rank. All streams are empty at the end.
+
+        Args:
+            function: The program.
+            switched: Called with a rank and whether its program goes on now, or stops running.
 
         Returns:
             What it returned, by rank.
@@ -436,7 +472,7 @@ class VirtualNode:
             DeadlockError: Programs and devices wait for each other.
             Exception: What a program raised first; the others are ended.
         """
-        programs = self._programs = RankPrograms[T](self)
+        programs = self._programs = RankPrograms[T](self, switched or (lambda rank, runs: None))
         try:
             return programs.run(function)
         finally:

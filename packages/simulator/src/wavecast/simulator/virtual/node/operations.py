@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -77,6 +77,8 @@ class Operation:
         ended: How many of its tasks have ended.
         is_over: Whether all of it has.
         when_over: Called then.
+        kind: What it is, for the history.
+        nbytes: Bytes that it copies; 0 for others.
     """
 
     rank: int
@@ -92,6 +94,8 @@ class Operation:
     ended: int = 0
     is_over: bool = False
     when_over: Callable[[], None] = field(default=lambda: None, repr=False)
+    kind: ClassVar[str] = ""
+    nbytes: int = field(default=0, init=False)
 
     def start(self, scheduler: Scheduler) -> None:
         """Called once, before its tasks are made."""
@@ -121,13 +125,12 @@ class Copy(Operation):
         delays: When its parts land; None: when the policy says so.
     """
 
+    kind = "copy"
     pieces: list[tuple[int, int, int]]
     delays: list[int] | None = None
 
-    @property
-    def nbytes(self) -> int:
-        """Bytes in all."""
-        return sum(count for _, _, count in self.pieces)
+    def __post_init__(self) -> None:
+        self.nbytes = sum(count for _, _, count in self.pieces)
 
     def by_kernel(self, most_workgroups: int) -> None:
         """Let compute units do it."""
@@ -195,6 +198,7 @@ class WriteSignal(Operation):
         is_indirect: Whether ``value`` is an address.
     """
 
+    kind = "signal"
     pointer: int
     value: int
     is_indirect: bool = False
@@ -231,6 +235,7 @@ class WaitSignal(Operation):
         is_indirect: Whether ``value`` is an address.
     """
 
+    kind = "wait"
     pointer: int
     value: int
     is_indirect: bool = False
@@ -254,6 +259,30 @@ class _WaitTask(Task):
             return True
         self.watched = tuple(Watched(word, 4, host_memory.read(word, 4)) for word in words)
         return False
+
+
+@dataclass(eq=False, kw_only=True)
+class HostCall(Operation):
+    """Something that the host does in the order of the stream, in place of the device.
+
+    Attributes:
+        function: What.
+    """
+
+    kind = "host"
+    function: Callable[[], object]
+
+    def task(self, index: int) -> Task:
+        """The call."""
+        return _CallTask(self, index)
+
+
+class _CallTask(Task):
+    def advance(self, scheduler: Scheduler) -> bool:
+        operation = self.operation
+        assert isinstance(operation, HostCall)
+        operation.function()
+        return True
 
 
 class Event:
@@ -290,6 +319,7 @@ class Meeting:
 class Barrier(Operation):
     """Holds the stream until those of all ranks have come."""
 
+    kind = "barrier"
     meeting: Meeting
 
     def by_kernel(self) -> None:

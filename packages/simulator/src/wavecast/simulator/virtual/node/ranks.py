@@ -49,10 +49,11 @@ class RankPrograms(Generic[T]):
 
     Args:
         node: Whose ranks.
+        switched: Called with a rank and whether its program goes on now, or stops running.
     """
 
-    def __init__(self, node: VirtualNode) -> None:
-        self._node = node
+    def __init__(self, node: VirtualNode, switched: Callable[[int, bool], None]) -> None:
+        self._node, self._switched = node, switched
         self._programs = [_Program(rank) for rank in range(node.ranks)]
         self._back = threading.Semaphore(0)
         self._running: _Program | None = None
@@ -131,10 +132,12 @@ class RankPrograms(Generic[T]):
         self._back.release()
 
     def _resume(self, program: _Program) -> None:
+        self._switched(program.rank, True)
         self._running = program
         program.go.release()
         self._back.acquire()
         self._running = None
+        self._switched(program.rank, False)
 
     def _conduct(self) -> None:
         """Let programs and devices run until all programs are over."""

@@ -44,14 +44,18 @@ class Step:
         time: Slices executed before, waits included.
         rank: Whose.
         stream: Name of the stream.
+        kind: What kind of operation it is: ``kernel``, ``copy``, ``signal``, ``wait``, ``barrier``, ``host``.
         operation: What the operation is called.
+        nbytes: Bytes that it copies; 0 for others.
         is_end: Whether it ended.
     """
 
     time: int
     rank: int
     stream: str
+    kind: str
     operation: str
+    nbytes: int
     is_end: bool
 
 
@@ -260,7 +264,17 @@ class Scheduler:
     def _happened(self, operation: Operation, *, is_end: bool) -> None:
         self.stuck = ""
         stream = operation.stream
-        self.history.append(Step(self.time, operation.rank, stream.name, operation.describe(), is_end))
+        self.history.append(
+            Step(
+                self.time,
+                operation.rank,
+                stream.name,
+                operation.kind,
+                operation.describe(),
+                operation.nbytes,
+                is_end,
+            )
+        )
 
 
 class Parked:

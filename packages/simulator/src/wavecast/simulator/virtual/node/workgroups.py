@@ -57,6 +57,7 @@ class KernelLaunch(Operation):
         sliced: The open launch, while it runs.
     """
 
+    kind = "kernel"
     kernel: Kernel
     grid: Grid
     block: Grid

@@ -1,0 +1,142 @@
+"""``run --ranks``: a script that torchrun would start, on a virtual node."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from wavecast.cli.errors import CliError
+from wavecast.cli.rank_script import RanksRun, run_ranks_script
+from wavecast.cli.simulate import script_node
+
+torch = pytest.importorskip("torch")
+pytestmark = [pytest.mark.compile, pytest.mark.execute]
+
+HEAD = """
+import os, sys
+import torch
+import torch.distributed as dist
+import torch.distributed._symmetric_memory as symm_mem
+
+dist.init_process_group("nccl")
+rank, ranks = dist.get_rank(), dist.get_world_size()
+torch.cuda.set_device(rank)
+device = torch.device("cuda", rank)
+"""
+
+
+def run(tmp_path: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """``run`` in a process of its own: it changes what torch and Triton are."""
+    file = tmp_path / "script.py"
+    file.write_text(HEAD + textwrap.dedent(script))
+    command = [sys.executable, "-m", "wavecast.cli", "run", str(file), *words]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+
+def run_here(tmp_path: Path, script: str, ranks: int) -> RanksRun:
+    """The same in this process, which is as it was when the script is over."""
+    file = tmp_path / "script.py"
+    file.write_text(HEAD + textwrap.dedent(script))
+    return run_ranks_script(str(file), [], device="mi300x", ranks=ranks, seed=0)
+
+
+def test_the_example_is_right_on_four_ranks(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = run_ranks_script(str(root / "docs/examples/ranks.py"), [], device="mi300x", ranks=4, seed=0)
+    assert done.failure is None
+    assert set(capsys.readouterr().out.splitlines()) == {f"rank {rank} of 4: right" for rank in range(4)}
+    kernels = {item.name.split()[1]: item for item in done.activities if item.kind == "kernel"}
+    assert (kernels["all_gather_matmul_kernel"].ranks, kernels["all_gather_matmul_kernel"].count) == (4, 4)
+    assert not torch.cuda.is_available()
+    assert "RANK" not in os.environ
+
+
+def test_each_rank_has_its_gpu_environment_random_numbers_streams_and_collectives(tmp_path: Path) -> None:
+    script = """
+    assert (os.environ["RANK"], os.environ["LOCAL_RANK"], os.environ["WORLD_SIZE"]) == (str(rank), str(rank), "3")
+    assert (torch.cuda.device_count(), torch.cuda.current_device(), torch.cuda.is_available()) == (3, rank, True)
+    torch.manual_seed(rank)
+    mine = torch.randn(8, device=device)
+    assert mine.device == device and torch.empty(1, device="cuda").get_device() == rank
+    dist.barrier()  # others draw theirs meanwhile
+    again = torch.randn(8)
+    torch.manual_seed(rank)
+    assert torch.equal(mine.cpu(), torch.randn(8)) and torch.equal(again, torch.randn(8))
+
+    total = torch.full((4,), float(rank), device=device)
+    dist.all_reduce(total)
+    assert total.tolist() == [3.0] * 4
+    parts = torch.empty(6, device=device)
+    dist.all_gather_into_tensor(parts, torch.full((2,), float(rank), device=device))
+    assert parts.tolist() == [0, 0, 1, 1, 2, 2]
+
+    window = symm_mem.empty(16, dtype=torch.int32, device=device)
+    handle = symm_mem.rendezvous(window, dist.group.WORLD)
+    other = torch.zeros(16, dtype=torch.int32, device=device)
+    side, done = torch.cuda.Stream(priority=-1), torch.cuda.Event()
+    window.fill_(rank + 1)
+    handle.barrier()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        assert torch.cuda.current_stream() == side
+        other.copy_(handle.get_buffer((rank + 1) % 3, (16,), torch.int32))
+        done.record()
+    assert not done.query()
+    torch.cuda.current_stream().wait_event(done)
+    assert other.tolist() == [(rank + 1) % 3 + 1] * 16 and done.query() and side.query()
+    print("right", sys.argv[1:])
+    """
+    done = run(tmp_path, script, "--ranks", "3", "--seed", "2", "--json", "--", "--size", "7")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("right ['--size', '7']") == 3
+    document = json.loads(done.stdout)
+    assert (document["schema"], document["ranks"], document["seed"]) == ("wavecast.ranks/1", 3, 2)
+    assert document["failure"] is None
+    activities = {item["kind"]: item for item in document["activities"]}
+    assert activities["barrier"]["count"] == 3
+    assert activities["copy"]["bytes"] >= 3 * 64
+
+
+def test_a_program_that_hangs_ends_with_who_waits_for_what(tmp_path: Path) -> None:
+    script = """
+    handle = symm_mem.rendezvous(symm_mem.empty(16, device=device), dist.group.WORLD)
+    if rank != 1:
+        handle.barrier()
+    torch.cuda.synchronize()
+    """
+    failure = run_here(tmp_path, script, 3).failure
+    assert failure is not None
+    assert "rank 0: the program waits for its streams 'compute'" in failure
+    assert "rank 1: the program has ended" in failure
+    assert "waits at a barrier that 2 of 3 ranks have reached" in failure
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("torch.zeros(1, device='cuda:1' if rank == 0 else 'cuda')", "the program of rank 0 asks for GPU 1"),
+        ("raise LookupError(f'rank {rank} fails')", "LookupError: rank"),
+        ("dist.new_group([0])", "a part of torch.distributed that a node does not have"),
+        ("torch.cuda.Event().elapsed_time(None)", "predicts no time"),
+    ],
+)
+def test_a_rank_that_fails_is_an_error(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], script: str, message: str
+) -> None:
+    done = run_here(tmp_path, script, 2)
+    assert done.failure is not None
+    assert message in done.failure
+    assert "script.py" in capsys.readouterr().err
+
+
+def test_what_a_node_cannot_do_is_misuse(tmp_path: Path) -> None:
+    done = run(tmp_path, "", "--ranks", "2", "--check")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "--ranks with --check" in done.stderr
+    with pytest.raises(CliError, match="mi300a are joined"), script_node("mi300a", 2, 0):
+        pass
