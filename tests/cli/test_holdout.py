@@ -21,7 +21,8 @@ FIRST = ("colwise-per-group", ("vector-two-pass",), {"tokens": 6144, "n": 4096, 
 
 def test_every_family_is_drawn_and_no_shape_is_one_that_somebody_chose() -> None:
     cases = draw(3, count=20, device="h200")
-    assert {case.experiment.name for case in cases} == set(EXPERIMENTS) - set(LEFT_OUT)
+    several = {name for name, item in EXPERIMENTS.items() if "ranks" in item.shapes[0]}
+    assert {case.experiment.name for case in cases} == set(EXPERIMENTS) - set(LEFT_OUT) - several
     for case in cases:
         (variant,) = case.variants
         assert dict(case.shape) not in [dict(shape) for shape in case.experiment.shapes]

@@ -1,6 +1,6 @@
 """A hold-out: kernels and shapes that nobody chose, drawn by a seed before they are predicted and measured.
 
-The rule: experiments that the device can run, in the order of the catalogue, again and again until there are enough;
+The rule: experiments of one GPU, in the order of the catalogue, again and again until there are enough;
 each gives one of its variants and a shape whose sizes are drawn from `SIZES`. A draw that was there before, that is one
 of the experiment's own shapes, or that is larger than `LARGEST_BYTES` or `LARGEST_FLOP` is drawn again.
 """
@@ -35,6 +35,11 @@ LEFT_OUT = {"autotune-space": "it searches configurations", "fnuz": "its format 
 """Experiments that are not drawn, and why."""
 
 
+def drawn_experiments() -> list[Experiment]:
+    """Those that are drawn from: of one GPU, and not left out."""
+    return [item for item in EXPERIMENTS.values() if item.name not in LEFT_OUT and "ranks" not in item.shapes[0]]
+
+
 def draw(seed: int, *, count: int, device: str) -> list[Case]:
     """The cases of a seed, one variant each.
 
@@ -44,7 +49,7 @@ def draw(seed: int, *, count: int, device: str) -> list[Case]:
         device: The device.
     """
     random = Random(seed)
-    families = [item for item in EXPERIMENTS.values() if item.name not in LEFT_OUT]
+    families = drawn_experiments()
     drawn: list[Case] = []
     while len(drawn) < count:
         experiment = families[len(drawn) % len(families)]
