@@ -1,17 +1,21 @@
 """The overlapped products on one GPU, with the other ranks as buffers of it: right results, and times without links.
 
-``python tests/benchmarks/gpu_async_tp.py check|scatter|alone|host|progress``, on a machine with a GPU:
+``python tests/benchmarks/gpu_async_tp.py check|scatter|alone|host|processes|progress``, on a machine with a GPU:
 
 * ``check``: all-gather+matmul against float64, both kernels, with late copies, many times, and replayed from a graph;
 * ``scatter``: matmul+reduce-scatter of two ranks at a time, each on half of the GPU;
 * ``alone``: time of the waiting kernels when everything is there, beside torch's own product in the same run;
 * ``host``: what a call costs the host;
+* ``processes``: two processes on the one GPU, over torch.distributed's symmetric memory;
 * ``progress``: which stream work a GPU carries out while a waiting kernel fills it.
 """
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -19,15 +23,20 @@ from statistics import median
 from time import perf_counter
 
 import torch
+import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
 from gemms import SM_90_FP8_NORM, exact_and_size, scales
 from symmetric import StreamedMemory
 
+from wavecast.kernels.all_gather_matmul.api import overlapped_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul, launch_factor
+from wavecast.kernels.all_gather_matmul.operands import RowScales
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
+from wavecast.kernels.async_tp.torch_memory import TorchSymmetricMemory
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
 from wavecast.kernels.device import active_arch
+from wavecast.kernels.matmul_reduce_scatter.api import overlapped_matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
 from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
@@ -288,6 +297,53 @@ def host() -> None:
         print(f"  {name}: {1e6 * taken / calls:.0f} us a call", flush=True)
 
 
+def processes() -> None:
+    """Two processes that share this GPU, over torch.distributed's symmetric memory; they take turns on it."""
+    environment = {**os.environ, "TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    with tempfile.TemporaryDirectory() as folder:
+        running = [
+            subprocess.Popen([sys.executable, __file__, "process", str(rank), f"{folder}/store"], env=environment)
+            for rank in range(2)
+        ]
+        for process in running:
+            try:
+                process.wait(timeout=60)
+            finally:
+                if process.poll() is None:
+                    process.kill()
+
+
+def process(rank: int, store: str) -> None:
+    """One of the two."""
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
+    group = dist.group.WORLD
+    workspace = make_workspace(TorchSymmetricMemory(group, 1 << 22))
+    for dtype in (torch.bfloat16, FP8):
+        m, n, k = 520, 272, 336
+        inverse = torch.full((), 0.5, device="cuda") if dtype == FP8 else None
+        scaled = RowScales(None, inverse)
+        for call in range(3):
+            a, b = normal(m, k, dtype, seed=call), normal(n, k, dtype, seed=9).t()
+            shard = a.chunk(2)[rank].clone()
+            gathered, (out,) = overlapped_all_gather_matmul(
+                workspace, shard, [b], scaled, [inverse], [None], [torch.bfloat16]
+            )
+            parts = as_parts(a, b, 2, 0, inverse, inverse, torch.bfloat16)
+            part = overlapped_matmul_reduce_scatter(workspace, parts, b, torch.bfloat16, average=False)
+            torch.cuda.synchronize()
+            workspace.check()
+            exact, _ = exact_and_size(a, b, inverse, inverse)
+            assert torch.equal(gathered.view(torch.uint8), a.view(torch.uint8))
+            errors = [
+                ((found.double() - wanted).norm() / wanted.norm()).item()
+                for found, wanted in ((out, exact), (part, 2 * exact.chunk(2)[rank]))
+            ]
+            assert max(errors) < (SM_90_FP8_NORM if dtype == FP8 else 2.0**-9), (rank, call, errors)
+        print(f"  rank {rank} {dtype}: relative errors {errors[0]:.2e} {errors[1]:.2e}", flush=True)
+    dist.barrier()
+    dist.destroy_process_group()
+
+
 def progress() -> None:
     """Work put on a stream after a waiting kernel: the kernel ends by its limit where the work has to wait for it."""
     ways: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
@@ -329,6 +385,16 @@ def progress() -> None:
 
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or ("check", "scatter", "alone", "host", "progress"):
+    if sys.argv[1:2] == ["process"]:
+        process(int(sys.argv[2]), sys.argv[3])
+        sys.exit()
+    for part in sys.argv[1:] or ("check", "scatter", "alone", "host", "processes", "progress"):
         print(part, flush=True)
-        {"check": check, "scatter": scatter, "alone": alone, "host": host, "progress": progress}[part]()
+        {
+            "check": check,
+            "scatter": scatter,
+            "alone": alone,
+            "host": host,
+            "processes": processes,
+            "progress": progress,
+        }[part]()

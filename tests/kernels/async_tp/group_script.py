@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch._inductor import config as inductor_config
+from torch.fx.experimental.proxy_tensor import make_fx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from gemms import assert_exact, assert_within_bound, exact_and_size, scales, values
@@ -15,6 +18,7 @@ from gemms import assert_exact, assert_within_bound, exact_and_size, scales, val
 from wavecast.kernels import group_ops, symm_mem
 from wavecast.kernels.all_gather_matmul.api import all_gather_matmul
 from wavecast.kernels.all_gather_matmul.reference import all_gather_matmul_reference
+from wavecast.kernels.inductor import async_tp
 from wavecast.kernels.matmul_reduce_scatter.api import matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.reference import matmul_reduce_scatter_reference
 from wavecast.kernels.training import tensor_parallel
@@ -179,6 +183,36 @@ def check_aliases(rank: int, ranks: int) -> None:
         shard, [right], one, [one], 0, name, [None], [None], [torch.float32], [True]
     )
     assert torch.equal(out, torch.cat(shards).float() @ b.float())
+
+
+def check_inductor(rank: int, ranks: int) -> None:
+    """A graph with what Inductor's pass puts into it, rewritten and run."""
+    name = dist.group.WORLD.group_name
+    shards = [values(4, 16, dtype=torch.bfloat16, exact=True, seed=r) for r in range(ranks)]
+    b = values(16, 16, dtype=torch.bfloat16, exact=True, seed=9).t()
+    one = torch.ones(())
+
+    def call(a: torch.Tensor, b: torch.Tensor, a8: torch.Tensor, b8: torch.Tensor, one: torch.Tensor) -> Any:
+        gathered, (out,) = torch.ops.symm_mem.fused_all_gather_matmul(a, [b], 0, name)
+        scaled = torch.ops.symm_mem.fused_all_gather_scaled_matmul(
+            a8, [b8], one, [one], 0, name, [None], [None], [torch.bfloat16], [True]
+        )[1][0]
+        return gathered, out, scaled, torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, name)
+
+    given = (shards[rank], b, shards[rank].to(FP8), b.t().contiguous().to(FP8).t(), one)
+    traced = make_fx(call, tracing_mode="fake")(*given)
+    with async_tp():
+        assert inductor_config._micro_pipeline_tp
+        inductor_config.post_grad_custom_post_pass(traced.graph)
+    assert inductor_config.post_grad_custom_post_pass is None
+    traced.recompile()
+    assert not [node for node in traced.graph.nodes if "symm_mem" in str(node.target)]
+    gathered, out, scaled, part = traced(*given)
+    whole = torch.cat(shards)
+    assert torch.equal(gathered, whole)
+    assert torch.equal(out.float(), whole.float() @ b.float())
+    assert torch.equal(scaled, out)
+    assert torch.equal(part.float(), sum(s.float() @ b.float() for s in shards).chunk(ranks)[rank])
 
 
 def main() -> None:
