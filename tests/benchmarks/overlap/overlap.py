@@ -6,6 +6,7 @@ Published figures of MI300X, MI308X and MI355X need no file; ``DIR`` has ``h200-
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import Sequence
@@ -14,6 +15,9 @@ from pathlib import Path
 import h200
 import published
 from points import Point, rows_of, summary, table
+
+from wavecast.simulator.overlap.practice import Product
+from wavecast.simulator.overlap.sweep import GATHER, SCATTER, Configuration, sweep
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "overlap-accuracy.md"
 _HEAD = ("data", "rows", "median", "mean", "worst", "bias")
@@ -94,12 +98,39 @@ def h200_text(folder: Path) -> str:
     return "\n".join(parts)
 
 
+def sweep_text() -> str:
+    """Time of a thousand schedules of 2, 4 and 8 MI300X."""
+    products = [
+        Product(m, n, k) for m in (2048, 4096, 8192, 16384) for n in (1024, 3584, 8192) for k in (512, 2048, 8192)
+    ]
+    paths = [(GATHER, path) for path in ("sequence", "decomposed", "native-upstream")]
+    paths += [(SCATTER, path) for path in ("sequence", "decomposed")]
+    asked = [
+        Configuration(operation, product, ranks, path, host_us=host_us)
+        for host_us in (0.0, 10.0)
+        for product in products
+        for ranks in (2, 4, 8)
+        for operation, path in paths
+    ][:1000]
+    began = time.perf_counter()
+    answers = sweep(asked)
+    seconds = time.perf_counter() - began
+    stuck = sum(answer.verdict is None for answer in answers)
+    return (
+        f"{len(answers):,} schedules in {seconds:.1f} s on {os.cpu_count()} processors; {stuck} do not fit their path"
+    )
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Score and print; with ``--page`` also write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--data", type=Path, help=f"folder with {h200.FILE}")
+    parser.add_argument("--sweep", action="store_true", help="time a thousand schedules instead")
     parser.add_argument("--page", action="store_true", help="write the tables into docs/overlap-accuracy.md")
     arguments = parser.parse_args(words)
+    if arguments.sweep:
+        print(sweep_text())
+        return 0
     began = time.perf_counter()
     try:
         parts = [published_text(), *([h200_text(arguments.data)] if arguments.data else [])]

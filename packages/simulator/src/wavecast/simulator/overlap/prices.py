@@ -97,6 +97,17 @@ def problem_of(shape: Mapping[str, int | str]) -> GemmProblem:
 
 
 def _product(shape: Mapping[str, int | str], device: Device, kernel: str | Configuration) -> KernelTime:
+    # The search among a library's kernels is most of the time of a sweep, and knows nothing of links, queues and hosts.
+    key = device.digest, tuple(sorted(shape.items())), kernel
+    if key not in _PRODUCTS:
+        _PRODUCTS[key] = _search(shape, device, kernel)
+    return _PRODUCTS[key]
+
+
+_PRODUCTS: dict[tuple[str, tuple[tuple[str, int | str], ...], str | Configuration], KernelTime] = {}
+
+
+def _search(shape: Mapping[str, int | str], device: Device, kernel: str | Configuration) -> KernelTime:
     problem = problem_of(shape)
     configuration, found = rank_kernels(problem, device, kernel)[0]
     tiles = device.compute.num_cu if configuration.stream_k else configuration.workgroups(problem)
