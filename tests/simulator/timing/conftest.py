@@ -59,7 +59,9 @@ def row(index: int, opcode: str, kind: AccessKind, executed: int, **counts: int)
         run_clk=4 * executed,
         requests=4 * executed,
         partial_requests=0,
+        sectors=8 * executed,
         l2_requests=2 * executed,
+        l2_bytes=256 * executed,
         l1_hits=0,
         l2_hits=0,
         mall_hits=0,
@@ -67,6 +69,8 @@ def row(index: int, opcode: str, kind: AccessKind, executed: int, **counts: int)
         lds_conflict_clk=0,
         cost_us=0.0,
     )
+    if "l2_requests" in counts:
+        counts.setdefault("l2_bytes", 128 * counts["l2_requests"])
     return replace(empty, **counts)  # type: ignore[arg-type]
 
 

@@ -99,14 +99,26 @@ def test_a_loop_waits_for_what_its_last_turn_loaded() -> None:
         """
         ld.global.b32 %r1, [%d1];
         $loop:
-        ld.global.b32 %r2, [%d1];
-        add.s32 %r3, %r3, %r1;
-        mov.b32 %r1, %r2;
+        mov.b32 %r2, %r1;
+        ld.global.b32 %r1, [%d1];
+        add.s32 %r3, %r3, %r2;
         setp.lt.s32 %p1, %r3, 9;
         @%p1 bra $loop;
         """
     )
-    assert waits(parsed) == [("add.s32", {"vmcnt": 1}), ("mov.b32", {"vmcnt": 0})]
+    assert waits(parsed) == [("add.s32", {"vmcnt": 1})]
+
+
+def test_who_uses_what_a_move_took_apart_waits_in_its_place() -> None:
+    parsed = kernel(
+        """
+        ld.global.b32 %r1, [%d1];
+        mov.b32 {%h1, %h2}, %r1;
+        ld.global.b32 %r2, [%d2];
+        cvt.f32.bf16 %r3, %h2;
+        """
+    )
+    assert waits(parsed) == [("cvt.f32.bf16", {"vmcnt": 1})]
 
 
 def test_asynchronous_copies_are_waited_for_a_group_at_a_time() -> None:

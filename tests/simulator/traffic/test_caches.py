@@ -11,6 +11,7 @@ from plain_loops import Hierarchy, l1_misses, l2_channel, l2_set, miss_count, sc
 from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.caches import (
     ATOMIC,
+    BEYOND_L1,
     EVENT,
     LEVELS,
     READ,
@@ -316,7 +317,7 @@ def test_following_a_part_of_the_lines_finds_the_same_rates(device: Device) -> N
         levels = run(state, events)
         dirty = state.dirty_lines_per_xcd
         state.drain()
-        found.append([*(stride * levels[2:]), *(stride * state.totals), dirty])
+        found.append([*(stride * levels[list(BEYOND_L1)]), *(stride * state.totals), dirty])
         assert levels[Level.L2_REQUESTS] > 100_000
     assert found[1] == pytest.approx(found[0], rel=0.03, abs=500)
 
@@ -325,7 +326,7 @@ def test_l1_hits_touch_lines_but_go_no_further(device: Device) -> None:
     events, levels = stream(np.array([5, 6, 5], np.uint64), READ), np.zeros((1, LEVELS), dtype=np.int64)
     assert settle(empty_l1(device, 1), events, 0, 3, levels, 1) == 3
     assert events["kind"].tolist() == [READ, READ, READ_FROM_L1]
-    assert levels[0].tolist() == [1, 2, 0, 0]
+    assert levels[0].tolist() == [1, 2, 0, 0, 2 * 4]
 
 
 def test_settling_drops_lines_that_are_not_followed(device: Device) -> None:

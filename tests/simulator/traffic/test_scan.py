@@ -117,6 +117,9 @@ def plainly(records: np.ndarray, tables: InstructionTables) -> tuple[np.ndarray,
         is_read = access.kind == "load"
         count[Count.UNIQUE_BYTES] += sum(len(places) for places in touched.values())
         count[Count.SEGMENTS] += sum(len({byte >> 6 for byte in places}) for places in touched.values())
+        sectors = Counter((line, byte >> 5) for line, places in touched.items() for byte in places)
+        count[Count.SECTORS] += len(sectors)
+        count[Count.PARTIAL_SECTORS] += sum(size < 32 for size in sectors.values())
         count[Count.LINES] += len(touched)
         count[Count.QUAD_CLK] += quad_clk
         count[Count.RUN_CLK] += run_clk

@@ -48,7 +48,7 @@ class InstructionProfile:
         moved_bytes: Bytes between L1 and L2: whole lines for loads, distinct bytes for stores; 0 for atomics, which
             ``Traffic`` counts as requests.
         distinct_bytes: Distinct bytes of each wave instruction, of global memory.
-        segment_bytes: Bytes of the 64-byte segments that hold them.
+        segment_bytes: Bytes of the 64-byte segments (where the device has them, of the sectors) that hold them.
         lds_clk: LDS cycles.
         lds_conflict_clk: Those of them that bank conflicts cost.
         scratch_bytes: Bytes of spilled registers.
@@ -194,11 +194,10 @@ def _instruction(
         wait_us=wait_us,
         barrier_us=barrier_us,
         asked_bytes=row.bytes_asked if row is not None and is_global else 0,
-        moved_bytes=count(_READS, lambda row: row.l2_requests * device.l2.line_bytes)
+        moved_bytes=count(_READS, lambda row: row.l2_bytes)
         + count((AccessKind.STORE,), lambda row: row.distinct_bytes),
         distinct_bytes=row.distinct_bytes if row is not None and is_global else 0,
-        segment_bytes=_SEGMENT_BYTES
-        * (count(_READS, lambda row: row.segments) + count(_WRITES, lambda row: row.requests)),
+        segment_bytes=_held_bytes(device, row) if row is not None and is_global else 0,
         lds_clk=row.lds_clk if row is not None else 0,
         lds_conflict_clk=row.lds_conflict_clk if row is not None else 0,
         scratch_bytes=executed * scratch_bytes,
@@ -209,3 +208,10 @@ def _instruction(
 
 def _executed(result: LaunchResult, index: int) -> int:
     return round(float(result.execution.executed[index]) * result.execution.scale)
+
+
+def _held_bytes(device: Device, row: InstructionTraffic) -> int:
+    """Bytes of the segments, or sectors, that hold what an instruction touches."""
+    if device.l2.sector_bytes is not None:
+        return row.sectors * device.l2.sector_bytes
+    return _SEGMENT_BYTES * (row.segments if row.kind in _READS else row.requests if row.kind in _WRITES else 0)

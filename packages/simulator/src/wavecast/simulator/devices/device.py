@@ -112,6 +112,11 @@ class Device:
         return self.l2.channels_per_xcd * self.compute.num_xcd
 
     @property
+    def write_segment_bytes(self) -> int:
+        """What a write has to fill for the L2 to take it as it is."""
+        return int(self.l2.sector_bytes or 64)
+
+    @property
     def uncertain(self) -> tuple[str, ...]:
         """Constants that have a range, in the order of the file, without those of links: they move no kernel's time."""
         return tuple(

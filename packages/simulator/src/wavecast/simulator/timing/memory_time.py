@@ -14,7 +14,6 @@ from wavecast.simulator.timing.prediction import Bound
 from wavecast.simulator.traffic import Traffic
 
 _BYTES_PER_US = 1e6  # of one TB/s
-_SEGMENT_BYTES = 64
 
 
 def memory_terms(traffic: Traffic, device: Device, *, warm: float) -> dict[Bound, float]:
@@ -82,7 +81,7 @@ def _l2_us(traffic: Traffic, device: Device) -> float:
 
 def _l2_write_us(traffic: Traffic, device: Device) -> float:
     partial = traffic.l2_partial_write_requests
-    whole_bytes = _SEGMENT_BYTES * max(0, traffic.l2_write_requests - partial)
+    whole_bytes = device.write_segment_bytes * max(0, traffic.l2_write_requests - partial)
     whole_us = whole_bytes / (device.l2.write_tb_s * _BYTES_PER_US)
     return whole_us + partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us
 

@@ -2,6 +2,8 @@
 
 * L2 of an XCD: 16 ways, write-back with a byte mask, least recently used out first. A write allocates without reading.
   What leaves is written in requests of 64 bytes, or of 32 bytes for each touched half of a segment.
+* Where the device has sectors, a read brings in those it touches instead of the whole line, two neighbours at a time,
+  and a sector of which only a part was written is read before it is written back.
 * Memory-side cache: behind every L2. Atomics go there directly.
 
 The L2 of a whole grid has its sets by an ``L2Map``, the memory-side cache by a hash of the line number, since nobody
@@ -49,6 +51,7 @@ class Level(IntEnum):
     L2_REQUESTS = 1  # of reads; those of writes and atomics do not depend on the caches
     L2_HITS = 2
     MALL_HITS = 3
+    L2_SECTORS = 4  # sectors of 32 bytes that reads ask the L2 for: four a request where lines come whole
 
 
 LEVELS = len(Level)
@@ -72,6 +75,8 @@ class Flow(IntEnum):
     FIRST_HBM_READS = 8
     AGAIN_FABRIC_READS = 9
     AGAIN_HBM_READS = 10
+    READ_SECTORS = 11  # sectors of 32 bytes in the lines that FABRIC_READS counts: four each where lines come whole
+    FILL_BYTES = 12  # read because only a part of a sector was written
 
 
 @dataclass
@@ -120,7 +125,8 @@ class CacheState:
         self.totals = np.zeros(len(Flow), dtype=np.int64)
         l2_map = self.l2_map or hashed_map(self.device)
         stride_bits = self.stride.bit_length() - 1
-        self.map = np.array([self.fraction >= 1, stride_bits, *l2_map], dtype=np.int64)
+        is_sectored = self.device.l2.sector_bytes is not None
+        self.map = np.array([self.fraction >= 1, stride_bits, *l2_map, is_sectored], dtype=np.int64)
         self.clock = np.zeros(1, dtype=np.int64)
         # Of a sample, lines that missed: a hash table of a line, a bit for each XCD on which it missed the L2, and the
         # last bit if it missed the memory-side cache. An entry without bits is free.
@@ -190,7 +196,7 @@ class CacheState:
         """
         mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets
         l2 = self.l2_tags, self.l2_used, self.l2_masks, self.l2_filled, self.l2_sets
-        _pass_over_l2(*l2, l2_lines_per_xcd, *mall, self.totals, self.clock)
+        _pass_over_l2(*l2, l2_lines_per_xcd, *mall, self.totals, self.clock, self.map[-1])
         _pass_over_mall(*mall, mall_lines, self.totals, self.clock)
 
     def fill_mall(self, lines: np.ndarray) -> None:
@@ -224,7 +230,7 @@ class CacheState:
         before, lines_for_each = int(self.totals[Flow.FABRIC_WRITE_BYTES]), self._lines_for_each
         mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets
         l2_sets = np.sort(_touched(self.l2_sets))
-        _drain(self.l2_tags, self.l2_masks, l2_sets, *mall, self.totals, self.clock)
+        _drain(self.l2_tags, self.l2_masks, self.l2_filled, l2_sets, *mall, self.totals, self.clock, self.map[-1])
         written = (int(self.totals[Flow.FABRIC_WRITE_BYTES]) - before) * lines_for_each
         return min(round(written), self.device.l2.bytes_per_xcd * self.device.compute.num_xcd)
 
@@ -238,7 +244,7 @@ class _Arrays:
     def __init__(self, shape: tuple[tuple[int, int, int], tuple[int, int, int]]) -> None:
         self.shape = l2, mall = shape
         self.l2_tags, self.l2_used = np.empty(l2, dtype=np.uint64), np.empty(l2, dtype=np.int64)
-        self.l2_masks, self.l2_filled = np.empty((*l2, 2), dtype=np.uint64), np.empty(l2, dtype=np.bool_)
+        self.l2_masks, self.l2_filled = np.empty((*l2, 2), dtype=np.uint64), np.empty(l2, dtype=np.uint8)
         self.l2_sets = np.zeros(1 + 2 * l2[0] * l2[1], dtype=np.int64)
         self.mall_tags, self.mall_used = np.empty(mall, dtype=np.uint64), np.empty(mall, dtype=np.int64)
         self.mall_dirty = np.empty(mall, dtype=np.uint8)
@@ -374,6 +380,31 @@ def _sectors(low: Any, high: Any) -> Any:
 
 
 @compiled
+def sectors_of(low: Any, high: Any) -> Any:
+    """As ``_sectors``, as an integer."""
+    return np.int64(_sectors(low, high))
+
+
+@compiled
+def _bytes_of_pair(bits: Any) -> Any:
+    """Mask of the bytes of two sectors of which the lower two bits say whether they are meant."""
+    low = np.uint64(0xFFFFFFFF) if bits & 1 else np.uint64(0)
+    return low | (np.uint64(0xFFFFFFFF) << np.uint64(32) if bits & 2 else np.uint64(0))
+
+
+@compiled
+def _fill_bytes(low: Any, high: Any, filled: Any) -> Any:
+    """Bytes to read before a line is written back: of sectors that are dirty in part and were not brought in."""
+    count = 0
+    for sector in range(4):
+        mask = low if sector < 2 else high
+        part = (mask >> np.uint64(32)) if sector & 1 else mask & np.uint64(0xFFFFFFFF)
+        is_partial = part != np.uint64(0) and part != np.uint64(0xFFFFFFFF)
+        count += is_partial and not (np.int64(filled) >> sector) & 1
+    return 32 * count
+
+
+@compiled
 def _sector_bytes(bits: Any) -> Any:
     count = 0
     for sector in range(4):
@@ -406,7 +437,7 @@ def _open_l2(
     """Empty a set of an L2 unless it was touched before."""
     if _open(sets, xcd * tags.shape[1] + index):
         for way in range(tags.shape[2]):
-            tags[xcd, index, way], used[xcd, index, way], filled[xcd, index, way] = EMPTY, 0, False
+            tags[xcd, index, way], used[xcd, index, way], filled[xcd, index, way] = EMPTY, 0, 0
             masks[xcd, index, way, 0] = masks[xcd, index, way, 1] = np.uint64(0)
 
 
@@ -511,7 +542,7 @@ def _run(
     l2_map: np.ndarray,
 ) -> Any:
     now = clock[0]
-    is_whole = l2_map[0] != 0
+    is_whole, is_sectored = l2_map[0] != 0, l2_map[-1] != 0
     none, beyond = np.uint64(0), np.uint64(1) << np.uint64(63)
     for position in order:
         event = events[position]
@@ -543,10 +574,12 @@ def _run(
         if not hit:
             totals[Flow.L2_FILLS] += 1
             if masks[0] | masks[1]:
+                if is_sectored:
+                    totals[Flow.FILL_BYTES] += _fill_bytes(masks[0], masks[1], l2_filled[xcd, index, way])
                 mall = mall_tags, mall_used, mall_dirty, mall_sets
                 _write_back(l2_tags[xcd, index, way], masks[0], masks[1], *mall, totals, now)
             l2_tags[xcd, index, way] = line
-            l2_filled[xcd, index, way] = False
+            l2_filled[xcd, index, way] = 0
             masks[0] = np.uint64(0)
             masks[1] = np.uint64(0)
         if kind == WRITE:
@@ -554,10 +587,18 @@ def _run(
             masks[0] |= event["low"]
             masks[1] |= event["high"]
             continue
-        if hit and (l2_filled[xcd, index, way] or (event["low"] & ~masks[0] == 0 and event["high"] & ~masks[1] == 0)):
+        have = np.int64(l2_filled[xcd, index, way])
+        low, high = masks[0] | _bytes_of_pair(have), masks[1] | _bytes_of_pair(have >> 2)
+        if hit and event["low"] & ~low == 0 and event["high"] & ~high == 0:
             levels[instruction, Level.L2_HITS] += 1
             continue
-        l2_filled[xcd, index, way] = True
+        # Two sectors that are neighbours come together.
+        brought = np.int64(15)
+        if is_sectored:
+            brought = np.int64(3 if event["low"] & ~low != 0 else 0) | np.int64(12 if event["high"] & ~high != 0 else 0)
+        for sector in range(4):
+            totals[Flow.READ_SECTORS] += (brought & ~have) >> sector & 1
+        l2_filled[xcd, index, way] = have | brought
         totals[Flow.FABRIC_READS] += 1
         mall_hit = _touch_mall(mall_tags, mall_used, mall_dirty, mall_sets, line, np.uint8(0), totals, now)
         levels[instruction, Level.MALL_HITS] += mall_hit
@@ -585,6 +626,7 @@ def _run(
 def _drain(
     l2_tags: np.ndarray,
     l2_masks: np.ndarray,
+    l2_filled: np.ndarray,
     l2_sets: np.ndarray,
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
@@ -592,6 +634,7 @@ def _drain(
     mall_sets: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
+    is_sectored: Any,
 ) -> Any:
     for number in l2_sets:
         xcd, index = number // l2_tags.shape[1], number % l2_tags.shape[1]
@@ -599,6 +642,8 @@ def _drain(
             masks = l2_masks[xcd, index, way]
             if masks[0] | masks[1]:
                 clock[0] += 1
+                if is_sectored:
+                    totals[Flow.FILL_BYTES] += _fill_bytes(masks[0], masks[1], l2_filled[xcd, index, way])
                 mall = mall_tags, mall_used, mall_dirty, mall_sets
                 _write_back(l2_tags[xcd, index, way], masks[0], masks[1], *mall, totals, clock[0])
                 masks[0] = np.uint64(0)
@@ -641,6 +686,7 @@ def _pass_over_l2(
     mall_sets: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
+    is_sectored: Any,
 ) -> Any:
     clock[0] += 1
     for xcd in range(tags.shape[0]):
@@ -652,6 +698,8 @@ def _pass_over_l2(
                 way = _oldest(used[xcd, index])
                 held = masks[xcd, index, way]
                 if held[0] | held[1]:
+                    if is_sectored:
+                        totals[Flow.FILL_BYTES] += _fill_bytes(held[0], held[1], filled[xcd, index, way])
                     mall = mall_tags, mall_used, mall_dirty, mall_sets
                     _write_back(tags[xcd, index, way], held[0], held[1], *mall, totals, clock[0])
                 tags[xcd, index, way] = EMPTY

@@ -45,6 +45,8 @@ class Count(IntEnum):
     PARTIAL = 9
     LDS_CLK = 10
     LDS_CONFLICT_CLK = 11
+    SECTORS = 12  # distinct sectors of 32 bytes
+    PARTIAL_SECTORS = 13  # those of them that are not touched whole
 
 
 COUNTS = len(Count)

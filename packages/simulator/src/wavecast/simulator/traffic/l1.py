@@ -24,6 +24,7 @@ from wavecast.simulator.traffic.caches import (
     in_step,
     is_followed,
     mixed,
+    sectors_of,
 )
 
 
@@ -35,11 +36,12 @@ def empty_l1(device: Device, workgroups_per_cu: int) -> np.ndarray:
         workgroups_per_cu: Workgroups that share it.
 
     Returns:
-        uint64 (sets, ways): line numbers.
+        uint64 (sets, ways): line numbers. Where the device has sectors, as many columns with those of each line follow.
     """
     lines = device.l1.bytes_per_cu // device.l1.line_bytes
     sets = lines // device.l1.ways
-    return np.full((sets, max(1, device.l1.ways // workgroups_per_cu)), EMPTY, dtype=np.uint64)
+    columns = max(1, device.l1.ways // workgroups_per_cu) * (1 if device.l2.sector_bytes is None else 2)
+    return np.full((sets, columns), EMPTY, dtype=np.uint64)
 
 
 @compiled
@@ -81,7 +83,9 @@ def way_of(tags: np.ndarray, line: Any, misses: Any) -> Any:
 
 
 @compiled
-def settle(l1: np.ndarray, events: np.ndarray, first: Any, last: Any, levels: np.ndarray, stride: Any) -> Any:
+def settle(
+    l1: np.ndarray, events: np.ndarray, first: Any, last: Any, levels: np.ndarray, stride: Any, is_sectored: Any = False
+) -> Any:
     """Send the reads of a workgroup through its L1, wave beside wave, and drop the lines that are not followed.
 
     Args:
@@ -91,6 +95,7 @@ def settle(l1: np.ndarray, events: np.ndarray, first: Any, last: Any, levels: np
         last: One beyond its last.
         levels: int64 (instructions, LEVELS), added to.
         stride: One line in so many is followed.
+        is_sectored: Whether a read brings in the sectors that it touches, and not the whole line.
 
     Returns:
         One beyond the last event that is left.
@@ -102,13 +107,24 @@ def settle(l1: np.ndarray, events: np.ndarray, first: Any, last: Any, levels: np
         if event["kind"] != READ:
             continue
         line = event["line"]
-        tags = l1[l1_set_of(line, l1.shape[0])]
+        row = l1[l1_set_of(line, l1.shape[0])]
+        ways = len(row) // 2 if is_sectored else len(row)
+        tags = row[:ways]
         way, hit = way_of(tags, line, misses)
+        missing = np.int64(15)
+        if is_sectored:
+            touched = sectors_of(event["low"], event["high"])
+            have = np.int64(row[ways + way]) if hit else np.int64(0)
+            missing = touched & ~have
+            row[ways + way] = np.uint64(have | touched)
+            hit = missing == 0
         if hit:
             levels[event["instruction"], Level.L1_HITS] += 1
             event["kind"] = READ_FROM_L1
         else:
             levels[event["instruction"], Level.L2_REQUESTS] += 1
+            for sector in range(4):
+                levels[event["instruction"], Level.L2_SECTORS] += missing >> sector & 1
             misses += np.uint64(1)
             tags[way] = line
     return first + thin_out(part, stride)

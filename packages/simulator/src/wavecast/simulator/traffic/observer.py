@@ -98,6 +98,7 @@ class TrafficObserver:
         # Fewer workgroups than fit share a compute unit if the grid does not fill the device.
         filling = -(-total_workgroups // device.compute.num_cu)
         self._l1 = empty_l1(device, max(1, min(self._residency.workgroups_per_cu, filling)))
+        self._is_sectored = device.l2.sector_bytes is not None
         self._maps = (hashed_map(device), plain_map(device))
         self._caches: list[_Caches] = []
         self._counts = np.zeros((len(kernel.instructions), COUNTS), dtype=np.int64)
@@ -136,7 +137,7 @@ class TrafficObserver:
     def _settle(self) -> None:
         """Send what the last workgroup has done so far through its L1."""
         first, last = self._cursor[Cursor.SETTLED], self._cursor[Cursor.EVENTS]
-        settled = settle(self._l1, self._events, first, last, self._levels, self._stride)
+        settled = settle(self._l1, self._events, first, last, self._levels, self._stride, self._is_sectored)
         self._cursor[Cursor.SETTLED] = self._cursor[Cursor.EVENTS] = settled
 
     def _follow_fewer(self) -> None:
@@ -178,6 +179,7 @@ class TrafficObserver:
                 self._cursor,
                 self._window_start + self._resident,
                 self._stride,
+                self._is_sectored,
             )
             if done == len(records):
                 return
@@ -285,6 +287,11 @@ class TrafficObserver:
         """
         self._simulate()
         self._close_channels()
+        if self._is_sectored:
+            # A store asks for sectors there, and one that fills them changes nothing but their bytes.
+            stores = self._tables.columns[:, Column.EVENT_KIND] == WRITE
+            self._counts[stores, Count.REQUESTS] = self._counts[stores, Count.SECTORS]
+            self._counts[stores, Count.PARTIAL] = self._counts[stores, Count.PARTIAL_SECTORS]
         is_cold = self._kept is None or not len(self._kept.lines)
         reads, writes = self._reads.merged(self._stride), self._writes.merged(self._stride)
         lines = _Lines(reads, writes, common(reads.lines, writes.lines))

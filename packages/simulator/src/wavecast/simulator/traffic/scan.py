@@ -68,6 +68,7 @@ def scan(
     cursor: np.ndarray,
     window_end: Any,
     stride: Any,
+    is_sectored: Any = False,
 ) -> Any:
     """Count records and append their line accesses to the batch.
 
@@ -92,6 +93,7 @@ def scan(
         cursor: int64, one entry a ``Cursor``.
         window_end: First workgroup that is not co-resident with those of the batch.
         stride: One line in so many is followed.
+        is_sectored: Whether reads bring in sectors, see ``settle``.
 
     Returns:
         Records taken: all, unless the batch is full or the next workgroup is beyond the window.
@@ -106,7 +108,7 @@ def scan(
             cursor[Cursor.EVENTS] = used
             return record
         if workgroup != cursor[Cursor.WORKGROUP]:
-            used = settle(l1, events, cursor[Cursor.SETTLED], used, levels, stride)
+            used = settle(l1, events, cursor[Cursor.SETTLED], used, levels, stride, is_sectored)
             cursor[Cursor.SETTLED] = used
             clear(l1)
             cursor[Cursor.WORKGROUP] = workgroup

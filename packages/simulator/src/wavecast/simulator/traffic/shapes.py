@@ -18,6 +18,7 @@ from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count, 
 from wavecast.simulator.traffic.tables import LDS, Column
 
 _LANES = 64
+_SECTOR = np.uint64(0xFFFFFFFF)
 # Shapes kept: stores of single bytes need one for each place in a line.
 _SHAPES = 2048
 
@@ -37,6 +38,8 @@ class Fact(IntEnum):
     PARTIAL = 9
     LDS_CLK = 10
     LDS_FREE_CLK = 11
+    SECTORS = 12
+    PARTIAL_SECTORS = 13
 
 
 class Shapes(NamedTuple):
@@ -226,6 +229,9 @@ def _describe_lines(shapes: Shapes, row: Any, exec_mask: Any, address: np.ndarra
         for mask in masks[position]:
             facts[Fact.UNIQUE_BYTES] += bits_of(mask)
             facts[Fact.SEGMENTS] += 1 if mask else 0
+            for sector in (mask & _SECTOR, mask >> np.uint64(32)):
+                facts[Fact.SECTORS] += 1 if sector else 0
+                facts[Fact.PARTIAL_SECTORS] += 1 if sector and sector != _SECTOR else 0
 
 
 @compiled
@@ -262,5 +268,7 @@ def add_counts(
     counts[instruction, Count.RUN_CLK] += facts[row, Fact.RUN_CLK]
     counts[instruction, Count.REQUESTS] += lines if is_read else facts[row, Fact.REQUESTS]
     counts[instruction, Count.PARTIAL] += 0 if is_read else facts[row, Fact.PARTIAL]
+    counts[instruction, Count.SECTORS] += facts[row, Fact.SECTORS]
+    counts[instruction, Count.PARTIAL_SECTORS] += facts[row, Fact.PARTIAL_SECTORS]
     counts[instruction, Count.LDS_CLK] += facts[row, Fact.LDS_CLK]
     counts[instruction, Count.LDS_CONFLICT_CLK] += facts[row, Fact.LDS_CLK] - facts[row, Fact.LDS_FREE_CLK]

@@ -19,6 +19,7 @@ from wavecast.simulator.traffic.sampling import Sample, sampling_error
 from wavecast.simulator.traffic.traffic import InstructionTraffic, Traffic
 
 _SEGMENT_BYTES = 64
+_SECTOR_BYTES, _SECTORS = 32, 4  # of a line
 RELEASE_FENCE, ACQUIRE_FENCE = "buffer_wbl2", "buffer_inv"
 
 
@@ -94,12 +95,14 @@ def summarise(
         # A sample shares its part of the cache among lines that the whole grid reads: here nothing has to leave it.
         hbm_lines = min(hbm_lines, lines)
     read_bytes, write_bytes = read.bytes, written.bytes
+    share = _ratio(observed.totals[Flow.READ_SECTORS], _SECTORS * observed.totals[Flow.FABRIC_READS])
+    fill_bytes = float(observed.totals[Flow.FILL_BYTES]) * scale
     levels = observed.levels
     if observed.sample is not None:
         levels = _levels_for(levels, reads, fabric_lines=fabric_lines / scale, hbm_lines=hbm_lines / scale)
     table = _instruction_table(kernel, device, accesses=accesses, counts=counts, levels=levels, scale=scale)
     fabric_write_bytes = round(float(observed.totals[Flow.FABRIC_WRITE_BYTES]) * scale)
-    asked, moved = _coalescing(counts, reads, writes | atomics)
+    asked, moved = _coalescing(counts, reads, writes | atomics, device)
     return Traffic(
         kernel=kernel.name,
         workgroups=execution.total_workgroups,
@@ -108,18 +111,18 @@ def summarise(
         residency=residency,
         bytes_asked=round(float(counts[touching, Count.BYTES].sum()) * scale),
         l2_read_requests=round(read_requests),
-        l2_read_bytes=round(read_requests * line),
+        l2_read_bytes=round(float(observed.levels[reads, Level.L2_SECTORS].sum()) * scale * _SECTOR_BYTES),
         l2_write_requests=round(write_requests),
-        l2_write_bytes=round(float(counts[writes, Count.UNIQUE_BYTES].sum()) * scale),
+        l2_write_bytes=round(_written_at_l2(counts[writes], device) * scale),
         l2_partial_write_requests=round(float(counts[writes, Count.PARTIAL].sum()) * scale),
         l1_hit_rate=_share(levels[reads, Level.L1_HITS].sum(), counts[reads, Count.LINES].sum()),
         l2_hit_rate=_share(levels[reads, Level.L2_HITS].sum(), levels[reads, Level.L2_REQUESTS].sum()),
         mall_hit_rate=_share(levels[reads, Level.MALL_HITS].sum(), fabric_lines / scale),
-        fabric_read_bytes=round(fabric_lines * line),
+        fabric_read_bytes=round(fabric_lines * line * share + fill_bytes),
         fabric_write_requests=round(float(observed.totals[Flow.FABRIC_WRITES]) * scale),
         fabric_write_bytes=fabric_write_bytes,
         last_write_back_bytes=min(observed.last_write_back_bytes, fabric_write_bytes),
-        hbm_read_bytes=round(max(hbm_lines * line, read_bytes if observed.is_cold else 0)),
+        hbm_read_bytes=round(max(hbm_lines * line * share, read_bytes if observed.is_cold else 0) + fill_bytes),
         hbm_write_bytes=round(max(_scaled_writes(observed, scale, written_lines=written_lines), write_bytes)),
         minimum_read_bytes=round(read_bytes),
         minimum_write_bytes=round(write_bytes),
@@ -166,6 +169,13 @@ def _levels_for(levels: np.ndarray, reads: np.ndarray, *, fabric_lines: float, h
     return adjusted
 
 
+def _written_at_l2(counts: np.ndarray, device: Device) -> float:
+    """Bytes that stores send to the L2: whole sectors where it has them."""
+    if device.l2.sector_bytes is not None:
+        return float(counts[:, Count.SECTORS].sum()) * device.l2.sector_bytes
+    return float(counts[:, Count.UNIQUE_BYTES].sum())
+
+
 def _ratio(wanted: float, found: float) -> float:
     return wanted / found if found else 1.0
 
@@ -194,8 +204,10 @@ def _scaled_writes(observed: Observed, scale: float, *, written_lines: float) ->
     return once * written_lines / lines.total() + (written - once) * scale
 
 
-def _coalescing(counts: np.ndarray, reads: np.ndarray, writes: np.ndarray) -> tuple[float, float]:
+def _coalescing(counts: np.ndarray, reads: np.ndarray, writes: np.ndarray, device: Device) -> tuple[float, float]:
     asked = counts[reads | writes, Count.UNIQUE_BYTES].sum()
+    if device.l2.sector_bytes is not None:
+        return float(asked), float(device.l2.sector_bytes * counts[reads | writes, Count.SECTORS].sum())
     moved = _SEGMENT_BYTES * (counts[reads, Count.SEGMENTS].sum() + counts[writes, Count.REQUESTS].sum())
     return float(asked), float(moved)
 
@@ -257,7 +269,9 @@ def _instruction_table(
                 run_clk=scaled[Count.RUN_CLK],
                 requests=scaled[Count.REQUESTS],
                 partial_requests=scaled[Count.PARTIAL],
+                sectors=scaled[Count.SECTORS],
                 l2_requests=lines[Level.L2_REQUESTS],
+                l2_bytes=lines[Level.L2_SECTORS] * _SECTOR_BYTES,
                 l1_hits=lines[Level.L1_HITS],
                 l2_hits=lines[Level.L2_HITS],
                 mall_hits=lines[Level.MALL_HITS],
@@ -278,8 +292,9 @@ def _cost_us(device: Device, access: MemoryAccess, counts: list[int], levels: li
     if access.kind is AccessKind.ATOMIC:
         return max(address, counts[Count.REQUESTS] * device.atomics.request_clk * per_channel)
     if access.kind is AccessKind.STORE:
-        full = (counts[Count.REQUESTS] - counts[Count.PARTIAL]) * _SEGMENT_BYTES / (device.l2.write_tb_s * 1e6)
+        whole = (counts[Count.REQUESTS] - counts[Count.PARTIAL]) * device.write_segment_bytes
+        full = whole / (device.l2.write_tb_s * 1e6)
         return max(address, counts[Count.PARTIAL] * device.l2.write_request_clk * per_channel + full)
-    moved = levels[Level.L2_REQUESTS] * device.l2.line_bytes
-    beyond = (levels[Level.L2_REQUESTS] - levels[Level.L2_HITS]) * device.l2.line_bytes
+    moved = levels[Level.L2_SECTORS] * _SECTOR_BYTES
+    beyond = moved * (1 - levels[Level.L2_HITS] / max(1, levels[Level.L2_REQUESTS]))
     return max(address, moved / (device.l2.read_tb_s * 1e6), beyond / (device.hbm.read_tb_s * 1e6))

@@ -28,7 +28,9 @@ class InstructionTraffic:
         run_clk: Address cycles if quads that continue one another share one.
         requests: Requests to L2 before the L1 filters loads: lines for loads, runs and segments for stores and atomics.
         partial_requests: Write requests that cover less than 64 bytes.
+        sectors: Distinct 32-byte sectors of each wave instruction, summed.
         l2_requests: Requests that reach the L2, or for atomics the memory-side cache.
+        l2_bytes: Bytes that loads bring from the L2.
         l1_hits: Lines found in L1.
         l2_hits: Requests served by L2.
         mall_hits: Requests served by the memory-side cache.
@@ -51,7 +53,9 @@ class InstructionTraffic:
     run_clk: int
     requests: int
     partial_requests: int
+    sectors: int
     l2_requests: int
+    l2_bytes: int
     l1_hits: int
     l2_hits: int
     mall_hits: int
@@ -77,10 +81,10 @@ class Traffic:
         residency: Occupancy the caches were shared by.
         bytes_asked: Bytes asked by all lanes of global loads, stores and atomics.
         l2_read_requests: Line reads that miss L1.
-        l2_read_bytes: Their bytes.
-        l2_write_requests: Write requests that reach L2.
-        l2_write_bytes: Bytes written by them.
-        l2_partial_write_requests: Write requests that cover less than 64 bytes.
+        l2_read_bytes: Their bytes: of whole lines, or of the sectors that they miss where the device has sectors.
+        l2_write_requests: Write requests that reach L2; where the device has sectors, sectors of 32 bytes.
+        l2_write_bytes: Bytes written by them; where the device has sectors, those of whole sectors.
+        l2_partial_write_requests: Write requests that cover less than 64 bytes, or less than their sector.
         l1_hit_rate: Of line reads; 0 without any.
         l2_hit_rate: Of line reads that miss L1.
         mall_hit_rate: Of line reads that miss L2.
@@ -95,8 +99,8 @@ class Traffic:
         minimum_write_bytes: Distinct bytes written.
         footprint_bytes: Bytes of all distinct lines.
         rewritten_share: Part of the distinct lines read that the launch also writes.
-        coalescing_efficiency: Distinct bytes each wave instruction asks for, over the bytes of the 64-byte segments it
-            moves at the L2, in (0, 1]; 1 if it moves nothing.
+        coalescing_efficiency: Distinct bytes each wave instruction asks for, over the bytes of the 64-byte segments
+            (where the device has sectors, of those) it moves at the L2, in (0, 1]; 1 if it moves nothing.
         channel_imbalance: Hottest L2 channel over the mean. An upper bound: workgroups are taken to run in step.
         atomic_requests: Atomic requests.
         hot_line_atomics: Wave instructions whose atomics go to the line that most of them go to.

@@ -1,7 +1,8 @@
 """Where a warp stands still until a load has come: before the first instruction that needs its result.
 
 The hardware knows it from a scoreboard that the assembler fills in and PTX does not show. Loads of one kind complete in
-the order of their issue, so that how many were issued since says which of them may still be under way.
+the order of their issue, so that how many were issued since says which may still be under way. Moves, which take
+vectors apart, leave no instruction behind in the machine code: who uses their result waits in their place.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ class Step:
         writes: Registers it writes.
         counter: Kind of memory operation.
         remaining: For a wait of asynchronous copies: memory operations that may be under way behind it.
+        is_move: Whether it only gives values other names.
     """
 
     reads: frozenset[int]
     writes: frozenset[int]
     counter: Counter | None
     remaining: int | None
+    is_move: bool = False
 
 
 def step_of(opcode: str, operands: tuple[Operand, ...], modifiers: Mapping[str, ModifierValue], group: int) -> Step:
@@ -56,7 +59,8 @@ def step_of(opcode: str, operands: tuple[Operand, ...], modifiers: Mapping[str, 
     elif opcode == _WAIT_GROUP:
         count = getattr(operands[0].value, "value", 0) if operands else 0
         remaining = int(count) * group
-    return Step(frozenset(reads), writes, counter_of(opcode), remaining)
+    is_move = opcode.startswith("mov.") and guard is None
+    return Step(frozenset(reads), writes, counter_of(opcode), remaining, is_move)
 
 
 def copies_of_a_group(opcodes: Sequence[str]) -> int:
@@ -107,7 +111,14 @@ _FORGOTTEN = 64
 def _advance(state: _State, step: Step) -> Wait:
     """Execute one instruction; returns what it has to wait for."""
     wait: dict[Counter, int] = {}
-    for register in step.reads | step.writes:
+    if step.is_move:
+        sources = [state[register] for register in step.reads if register in state]
+        for register in step.writes:
+            state.pop(register, None)
+            if sources:
+                state[register] = min(sources, key=lambda item: item[1])
+        return wait
+    for register in step.reads:
         if register in state:
             counter, since = state[register]
             wait[counter] = min(since, wait.get(counter, since))
@@ -115,6 +126,9 @@ def _advance(state: _State, step: Step) -> Wait:
         wait[Counter.VECTOR] = min(step.remaining, wait.get(Counter.VECTOR, step.remaining))
     for register in [key for key, (counter, since) in state.items() if since >= wait.get(counter, _FORGOTTEN)]:
         del state[register]
+    # Registers are the assembler's to give: a new value does not wait for the old one.
+    for register in step.writes:
+        state.pop(register, None)
     if step.counter is not None:
         for register, (counter, since) in state.items():
             if counter is step.counter:

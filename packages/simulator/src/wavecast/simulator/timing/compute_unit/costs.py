@@ -32,7 +32,6 @@ _QUADS_PER_CYCLE = 4
 _LANES_PER_QUAD = 4
 _DWORD = 4
 _ADDRESS_BYTES_PER_CLK = 64
-_SEGMENT_BYTES = 64
 _LINE_BYTES = 128
 _SLEEP_CLK = 64
 _UNIT_ACTION = {
@@ -57,7 +56,9 @@ class Facts:
         lines: Lines touched.
         requests: Requests to L2 before L1 filters them.
         partial: Write requests for less than a segment.
+        sectors: Sectors of 32 bytes touched.
         l2_requests: Requests that reach the L2.
+        l2_bytes: Bytes that loads bring from it.
         l1_hits: Lines found in L1.
         l2_hits: Requests served by L2.
         mall_hits: Requests served by the memory-side cache.
@@ -78,7 +79,9 @@ class Facts:
     lines: np.ndarray
     requests: np.ndarray
     partial: np.ndarray
+    sectors: np.ndarray
     l2_requests: np.ndarray
+    l2_bytes: np.ndarray
     l1_hits: np.ndarray
     l2_hits: np.ndarray
     mall_hits: np.ndarray
@@ -235,7 +238,9 @@ def _facts(traffic: Traffic) -> Facts:
         lines=column("lines"),
         requests=column("requests"),
         partial=column("partial_requests"),
+        sectors=column("sectors"),
         l2_requests=column("l2_requests"),
+        l2_bytes=column("l2_bytes"),
         l1_hits=column("l1_hits"),
         l2_hits=column("l2_hits"),
         mall_hits=column("mall_hits"),
@@ -383,14 +388,26 @@ def address_clk(facts: Facts, device: Device) -> np.ndarray:
     """Cycles of the address unit, all executions of an instruction together.
 
     Loads and whole-dword stores: between a cycle a quad and four continuing quads a cycle, as ``merged_quads_per_clk``
-    says. Stores of less than a dword: a price a quad. Spilled registers move whole lines.
+    says. Stores of less than a dword: a price a quad. Spilled registers move whole lines. Where the device has sectors,
+    a load takes a cycle for each line, and what it stores leaves at ``store_bytes_per_clk``.
     """
+    if device.l2.sector_bytes is not None:
+        return _address_clk_of_lines(facts, device)
     unmerged = (_QUADS_PER_CYCLE / device.l1.merged_quads_per_clk - 1) / (_QUADS_PER_CYCLE - 1)
     clk = facts.run_clk + (facts.quad_clk - facts.run_clk) * unmerged
     narrow = facts.stores & (facts.asked < _DWORD * facts.lanes)
     by_quad = np.maximum(facts.quad_clk, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk)
     clk = np.where(narrow, by_quad, clk)
     clk = np.where(facts.spills, facts.asked / _ADDRESS_BYTES_PER_CLK, clk)
+    return np.where(facts.on_lds, 0.0, clk)
+
+
+def _address_clk_of_lines(facts: Facts, device: Device) -> np.ndarray:
+    stored = facts.sectors * (device.l2.sector_bytes or 0) / device.l1.store_bytes_per_clk
+    narrow = facts.stores & (facts.asked < _DWORD * facts.lanes)
+    stored = np.where(narrow, np.maximum(stored, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk), stored)
+    clk = np.where(facts.stores | facts.atomics, stored, facts.lines)
+    clk = np.where(facts.spills, facts.asked / _LINE_BYTES, clk)
     return np.where(facts.on_lds, 0.0, clk)
 
 
@@ -408,7 +425,7 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
     clk[index[stores], Cost.LATENCY_L2] = device.l2.store_ack_clk
     clk[index[atomics], Cost.LATENCY_L1] = device.atomics.latency_clk
     clk[index, Cost.POSTED] = stores
-    moved = np.where(loads, facts.l2_requests * device.l2.line_bytes, 0.0)
+    moved = np.where(loads, facts.l2_bytes, 0.0)
     past = np.maximum(clk[index, Cost.BEYOND_L1], 1e-9)
     clk[index, Cost.FILL] = moved / device.l1.fill_bytes_per_clk / executed / past
     clk[index, Cost.LINES] = np.where(loads, np.ceil(facts.l2_requests / executed / past), 0.0)
@@ -418,11 +435,12 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
         total = float(weights.sum())
         return amount * weights / total * workgroups / executed / share if total else np.zeros(len(index))
 
-    whole = np.maximum(facts.requests - facts.partial, 0) * _SEGMENT_BYTES / device.l2.write_tb_s
+    whole = np.maximum(facts.requests - facts.partial, 0) * device.write_segment_bytes / device.l2.write_tb_s
     part = facts.partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us * 1e6
     l2_weights = moved / device.l2.read_tb_s + np.where(stores, whole + part, 0.0)
     clk[index, Cost.L2] = spread(demand.l2, l2_weights, past)
-    missed = np.maximum(facts.l2_requests - facts.l2_hits, 0) * device.l2.line_bytes
+    missed = np.maximum(facts.l2_requests - facts.l2_hits, 0)
+    missed = missed * np.where(loads, moved / np.maximum(facts.l2_requests, 1), device.l2.line_bytes)
     stored = np.where(stores, facts.asked, 0.0)
     written = form.traffic.fabric_write_bytes * stored / max(1.0, float(stored.sum()))
     memory_weights = np.where(loads | atomics, missed, 0.0) + written
