@@ -876,6 +876,10 @@ def _predicted_counters(traffic: Traffic, *, arch: str) -> dict[str, float]:
         found["memory.l2_read_sectors"] = traffic.l2_read_bytes / SECTOR_BYTES
         found["memory.l2_write_sectors"] = traffic.l2_write_bytes / SECTOR_BYTES
         found["memory.bytes_transferred_l2"] = traffic.l2_read_bytes + traffic.l2_write_bytes
+        # What its one L2 still holds at the end is not written: the counters of the launch do not have it.
+        written = traffic.fabric_write_bytes - traffic.last_write_back_bytes
+        found["memory.hbm_write_bytes"] = written
+        found["memory.bytes_transferred_hbm"] = traffic.fabric_read_bytes + written
     else:
         requests = traffic.l2_read_requests + traffic.l2_write_requests
         found["memory.bytes_transferred_l2"] = requests * LINE_BYTES
