@@ -63,10 +63,10 @@ def _weights(shapes: list[tuple[int, int, int]]) -> list[torch.Tensor]:
 
 
 def weight_transpose() -> tuple[list[Launch], Reference, list[torch.Tensor]]:
-    from wavecast.kernels.weight_transpose.api import launch_strips
+    from wavecast.kernels.weight_transpose.api import launch_transposed
     from wavecast.kernels.weight_transpose.reference import quantize_weight_transpose_reference
 
-    return [launch_strips], quantize_weight_transpose_reference, _weights(WEIGHT_SHAPES + LONG_WEIGHT_SHAPES)
+    return [launch_transposed], quantize_weight_transpose_reference, _weights(WEIGHT_SHAPES + LONG_WEIGHT_SHAPES)
 
 
 def expert_weights() -> tuple[list[Launch], Reference, list[torch.Tensor]]:

@@ -22,7 +22,7 @@ from quantizers import (
 
 from wavecast.kernels.device import native_format
 from wavecast.kernels.weight_transpose import VARIANTS
-from wavecast.kernels.weight_transpose.api import launch_strips
+from wavecast.kernels.weight_transpose.api import launch_transposed
 from wavecast.kernels.weight_transpose.baseline import launch_atomic
 from wavecast.kernels.weight_transpose.reference import quantize_weight_transpose_reference
 
@@ -40,13 +40,13 @@ CASES = [
     (acq_rel, (2, 144, 272), BF16, True),
     (relaxed, (2, 48, 80), FP16, True),
     (relaxed, (2, 48, 80), FP32, True),
-    (launch_strips, (1, 1, 1), BF16, False),
-    (launch_strips, (2, 33, 71), BF16, True),
-    (launch_strips, (3, 100, 72), BF16, True),
-    (launch_strips, (1, 64, 1408), BF16, True),
-    (launch_strips, STREAMED, BF16, True),
-    (launch_strips, (2, 48, 80), FP16, False),
-    (launch_strips, (2, 48, 80), FP32, False),
+    (launch_transposed, (1, 1, 1), BF16, False),
+    (launch_transposed, (2, 33, 71), BF16, True),
+    (launch_transposed, (3, 100, 72), BF16, True),
+    (launch_transposed, (1, 64, 1408), BF16, True),
+    (launch_transposed, STREAMED, BF16, True),
+    (launch_transposed, (2, 48, 80), FP16, False),
+    (launch_transposed, (2, 48, 80), FP32, False),
 ]
 
 
@@ -59,7 +59,7 @@ def name(value: object) -> str:
 def test_equal_to_the_reference_between_canaries(
     virtual_arch: str, launch: Callable[..., None], shape: tuple[int, int, int], dtype: torch.dtype, power_of_two: bool
 ) -> None:
-    make = special_weights if launch is launch_strips else finite_weights  # upstream has no policy for NaN and Inf
+    make = special_weights if launch is launch_transposed else finite_weights  # upstream has no policy for NaN and Inf
     if virtual_arch != "gfx942" and shape == STREAMED:
         pytest.skip("three seconds to compile; differs by the cast only, which the other shapes have")
     weight = make(*shape, dtype=dtype)
@@ -82,4 +82,4 @@ def test_any_weights(virtual_arch: str, experts: int, k: int, n: int, seed: int)
     weight = any_bits(experts, n, k, seed=seed).transpose(1, 2)
     fmt = native_format(virtual_arch)
     reference = quantize_weight_transpose_reference
-    check_launch(launch_strips, reference, weight, fmt=fmt, power_of_two=False, arch=virtual_arch)
+    check_launch(launch_transposed, reference, weight, fmt=fmt, power_of_two=False, arch=virtual_arch)

@@ -157,7 +157,8 @@ def _launch_tma(
 ) -> None:
     """Launch one product through the tensor memory accelerator."""
     from wavecast.kernels.all_gather_matmul.kernel_tma import all_gather_matmul_tma_kernel
-    from wavecast.kernels.grouped_gemm.launch_tma import descriptor, per_line
+    from wavecast.kernels.grouped_gemm.launch_tma import per_line
+    from wavecast.kernels.tma import descriptor
 
     memory, (rows, k), n = workspace.memory, shard.shape, factor.out.shape[1]
     a_inverse, b_inverse = gathered.a_inverse, factor.b_inverse

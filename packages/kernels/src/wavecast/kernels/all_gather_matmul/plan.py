@@ -9,7 +9,8 @@ from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan, Layout, hip_obs
 from wavecast.kernels.async_tp.order import band_within
 from wavecast.kernels.async_tp.transport import Engine, TransportPlan, plan_transport
 from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
-from wavecast.kernels.grouped_gemm.plan_tma import ALIGNMENT, TmaPlan, plan_tma_grouped, tma_obstacle
+from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
+from wavecast.kernels.tma import ALIGNMENT
 
 TIMEOUT_POLLS = 20_000_000
 """Polls of a signal before a kernel gives up: each takes from half a microsecond to some, so 10 s at least."""

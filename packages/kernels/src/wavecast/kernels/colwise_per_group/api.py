@@ -10,8 +10,10 @@ import torch
 from wavecast.kernels.checks import check_fits_int32, check_grid_rows, check_offsets, check_row_major, check_tensor
 from wavecast.kernels.colwise_per_group.kernel import colwise_per_group_kernel
 from wavecast.kernels.colwise_per_group.kernel_split import column_amax_kernel, column_cast_kernel
+from wavecast.kernels.colwise_per_group.launch_tma import choose_tma, launch_tma
 from wavecast.kernels.colwise_per_group.plan import Plan, plan
 from wavecast.kernels.colwise_per_group.plan_split import SplitPlan, plan_split
+from wavecast.kernels.colwise_per_group.plan_tma import LEAST_TMA_VALUES
 from wavecast.kernels.colwise_per_group.reference import column_major_empty, colwise_per_group_reference
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantizer
@@ -68,11 +70,16 @@ def launch_planned(x: torch.Tensor, offs: torch.Tensor, out: ColwiseQuantized, c
     groups = offs.numel()
     fmt, power_of_two = conversion.fmt, conversion.power_of_two
     of_input = {"element_bytes": x.element_size(), "arch": conversion.arch}
+    chosen = plan(tokens, groups, **of_input)
+    if tokens > groups * chosen.rows and x.numel() >= LEAST_TMA_VALUES:
+        tma = choose_tma(x, values.t(), groups, conversion)
+        if tma is not None:
+            launch_tma(x, offs, values.t(), scale, inverse, conversion, tma)
+            return
     parts = plan_split(tokens, columns, groups, **of_input) if columns else None
     if parts is not None:
         launch_parts(x, offs, values, scale, inverse, fmt=fmt, power_of_two=power_of_two, plan=parts)
         return
-    chosen = plan(tokens, groups, **of_input)
     launch_colwise(x, offs, values, scale, inverse, fmt=fmt, power_of_two=power_of_two, plan=chosen)
 
 
@@ -92,9 +99,10 @@ def colwise_per_group(
     """Quantize ``x`` to FP8 with one scale per group of rows and column, stored column-major.
 
     One launch, no synchronisation with the host, deterministic, right for any group sizes. A group that fits the tile
-    (`Plan.rows`) is read from memory once; of a longer one all but the last tile is read twice. Long groups that are
-    too few to fill the device, as the one of a linear layer, are cut into parts and read twice by two launches
-    (`plan_split`); the bytes are the same.
+    (`Plan.rows`) is read from memory once; of a longer one all but the last tile is read twice. On sm_90, groups whose
+    mean is longer have a kernel that reads them once (`plan_tma`, after a launch that zeroes what its programs share).
+    Else long groups that are too few to fill the device, as the one of a linear layer, are cut into parts and read
+    twice by two launches (`plan_split`). The bytes are the same.
 
     Args:
         x: ``(tokens, columns)``, bf16, fp16 or fp32; rows contiguous, any row stride.

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import logging
-from functools import cache
 
 import torch
-from triton.experimental.gluon.language import NVMMASharedLayout
-from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from wavecast.kernels.grouped_gemm.kernel_tma import gemm_tma_kernel
-from wavecast.kernels.grouped_gemm.plan_tma import ALIGNMENT, TmaPlan, plan_tma_grouped, tma_obstacle
+from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
+from wavecast.kernels.tma import ALIGNMENT, descriptor
 
 _log = logging.getLogger(__name__)
-
-WIDEST_SWIZZLE = 128
-"""Bytes of a row over which shared memory is permuted, at most."""
 
 
 def plan_tma_2d3d(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor, arch: str | None) -> TmaPlan | None:
@@ -134,18 +129,3 @@ def _launch(
 def per_line(inverse: torch.Tensor | None) -> int:
     """Distance of the scales of neighbouring rows or columns: 0 if there is one for all."""
     return int(inverse is not None and inverse.ndim > 0)
-
-
-def descriptor(matrix: torch.Tensor, columns: int, block_rows: int, block_columns: int) -> TensorDescriptor:
-    """Descriptor of blocks of a matrix; what is outside is read as zero and not written."""
-    layout = _layout(matrix.element_size(), block_columns)
-    # A matrix of one row may have any stride; that of a descriptor may not be shorter than a row.
-    stride = matrix.stride(0) if matrix.shape[0] > 1 else -(-columns // ALIGNMENT) * ALIGNMENT
-    return TensorDescriptor(matrix, [matrix.shape[0], columns], [stride, 1], [block_rows, block_columns], layout)
-
-
-@cache
-def _layout(element_bytes: int, block_columns: int) -> NVMMASharedLayout:
-    """Layout of a block in shared memory."""
-    swizzle = min(WIDEST_SWIZZLE, block_columns * element_bytes)
-    return NVMMASharedLayout(swizzle_byte_width=swizzle, element_bitwidth=8 * element_bytes, rank=2)

@@ -7,12 +7,7 @@ from functools import lru_cache
 
 from wavecast.kernels.checks import INT32_MAX
 from wavecast.kernels.device import compute_units
-
-ARCH = "sm_90"
-"""The architecture with this accelerator and warp-group products that the kernel is written for."""
-
-ALIGNMENT = 16
-"""Bytes that addresses and row strides must be multiples of."""
+from wavecast.kernels.tma import ALIGNMENT, ARCH
 
 BLOCK_M, BLOCK_N = 128, 256
 """An output tile. The two consumers' accumulators fill their registers half, and 384 rows of operands are read for

@@ -14,7 +14,7 @@ from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
 from wavecast.kernels.weight_layouts.kernel import weight_layouts_kernel
 from wavecast.kernels.weight_layouts.plan import plan_weight_layouts
 from wavecast.kernels.weight_layouts.reference import quantize_weight_layouts_reference
-from wavecast.kernels.weight_transpose.api import KEYS, allocate_weight_transpose, launch_strips
+from wavecast.kernels.weight_transpose.api import KEYS, allocate_weight_transpose, launch_transposed
 
 
 class WeightLayouts(NamedTuple):
@@ -55,7 +55,7 @@ def launch_weights(weight: torch.Tensor, out: WeightLayouts, conversion: Convers
     plan = plan_weight_layouts(experts, k, n, dtype=weight.dtype, arch=conversion.arch)
     if plan.rows is None:
         launch_rows(weight, out.columns, conversion)
-        launch_strips(weight, out.transposed, conversion)
+        launch_transposed(weight, out.transposed, conversion)
         return
     packed = plan.strips.pack == 4
     transposed, scale, inverse = out.transposed

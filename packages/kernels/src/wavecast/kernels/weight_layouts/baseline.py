@@ -13,13 +13,13 @@ import torch
 from wavecast.kernels.expert_weights.api import launch_rows
 from wavecast.kernels.quantizer import Conversion
 from wavecast.kernels.weight_layouts.api import WEIGHT_LAYOUTS, WeightLayouts, quantize_weight_layouts
-from wavecast.kernels.weight_transpose.api import launch_strips
+from wavecast.kernels.weight_transpose.api import launch_transposed
 
 
 def launch_two_kernels(weight: torch.Tensor, out: WeightLayouts, conversion: Conversion) -> None:
     """One layout, then the other; arguments as `wavecast.kernels.weight_layouts.api.launch_weights`."""
     launch_rows(weight, out.columns, conversion)
-    launch_strips(weight, out.transposed, conversion)
+    launch_transposed(weight, out.transposed, conversion)
 
 
 VARIANTS: dict[str, Callable[..., WeightLayouts]] = {

@@ -5,7 +5,9 @@ from __future__ import annotations
 import torch
 import triton.language as tl
 
-from wavecast.kernels.checks import check_weight
+from wavecast.kernels.checks import INT32_MAX, check_weight
+from wavecast.kernels.colwise_per_group.launch_tma import choose_tma, launch_tma
+from wavecast.kernels.colwise_per_group.plan_tma import LEAST_TMA_VALUES
 from wavecast.kernels.formats import Fp8Format
 from wavecast.kernels.quantizer import Conversion, Quantized, Quantizer
 from wavecast.kernels.weight_transpose.kernel import transpose_strip_kernel
@@ -26,9 +28,19 @@ def allocate_weight_transpose(weight: torch.Tensor, dtype: torch.dtype) -> Quant
     )
 
 
-def launch_strips(weight: torch.Tensor, out: Quantized, conversion: Conversion) -> None:
-    """Launch the one kernel; ``out`` as `allocate_weight_transpose` makes it."""
+def launch_transposed(weight: torch.Tensor, out: Quantized, conversion: Conversion) -> None:
+    """Launch what reads ``weight`` once, if there is one; ``out`` as `allocate_weight_transpose` makes it.
+
+    On sm_90 that is the column-wise quantizer's kernel, to which an expert is a group of N rows of K.
+    """
     experts, k, n = weight.shape
+    if weight.numel() >= LEAST_TMA_VALUES and experts * n <= INT32_MAX:
+        rows, lines = weight.transpose(1, 2).view(experts * n, k), out.values.transpose(1, 2)
+        tma = choose_tma(rows, lines, experts, conversion)
+        if tma is not None:
+            offs = torch.arange(n, (experts + 1) * n, n, dtype=torch.int32, device=weight.device)
+            launch_tma(rows, offs, lines, out.scale, out.inverse, conversion, tma)
+            return
     plan = plan_weight_transpose(experts, k, n, dtype=weight.dtype, arch=conversion.arch)
     packed = plan.pack == 4
     words = out.values.transpose(1, 2).view(torch.int32 if packed else torch.uint8)
@@ -57,9 +69,10 @@ def quantize_weight_transpose(
 ) -> Quantized:
     """Quantize expert weights with one scale per expert and k, and transpose them in memory, in one launch.
 
-    Deterministic: no atomics. Reads each value once for N up to 5,120 of bf16 and 2,560 of fp32 (4,096 and 2,048 on
-    NVIDIA); of a longer N, the rows beyond are read twice, the second time from the caches; see
-    `TransposePlan.read_bytes`.
+    Deterministic: no sum by atomics. Reads each value once for N up to 5,120 of bf16 and 2,560 of fp32 (4,096 and 2,048
+    on NVIDIA); of a longer N, the rows beyond are read twice, the second time from the caches; see
+    `TransposePlan.read_bytes`. On sm_90 weights of 16-bit values, large enough and with K a multiple of 8 and N of 16,
+    have a kernel that reads any N once, after two small launches.
     Loads are wide where K is a multiple of 16, stores where N is; other sizes are right, but slower.
 
     Args:
@@ -74,4 +87,4 @@ def quantize_weight_transpose(
     Raises:
         ValueError: wrong rank, dtype, layout, size or device; no format known.
     """
-    return WEIGHT_TRANSPOSE.run(launch_strips, weight, format=format, power_of_two=power_of_two)
+    return WEIGHT_TRANSPOSE.run(launch_transposed, weight, format=format, power_of_two=power_of_two)

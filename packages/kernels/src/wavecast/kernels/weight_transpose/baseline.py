@@ -107,7 +107,7 @@ def tile_cast_kernel(
 def launch_atomic(
     semantics: Literal["acq_rel", "relaxed"], weight: torch.Tensor, out: Quantized, conversion: Conversion
 ) -> None:
-    """Fill, tile scales, cast; arguments as `wavecast.kernels.weight_transpose.api.launch_strips`.
+    """Fill, tile scales, cast; arguments as `wavecast.kernels.weight_transpose.api.launch_transposed`.
 
     Args:
         semantics: memory order of the atomic minimum.
