@@ -19,7 +19,7 @@ from wavecast.kernels.reference_ops import EPS
 SHARED_MEMORY = 227 << 10
 FITS: dict[str, Any] = {
     "arch": "sm_90", "rows": 32768, "columns": 2048, "groups": 8, "row_stride": 2048, "element_bytes": 2,
-    "saturates": True, "aligned": True,
+    "stacked": False, "saturates": True, "aligned": True,
 }  # fmt: skip
 
 
@@ -33,6 +33,7 @@ FITS: dict[str, Any] = {
         ({"rows": 32760}, "multiples of 16 bytes"),
         ({"row_stride": 2049}, "multiples of 16 bytes"),
         ({"aligned": False}, "multiples of 16 bytes"),
+        ({"stacked": True, "columns": 2056}, "in the next matrix"),
         ({"rows": 1 << 18}, "would not all be running"),
         ({"groups": 1 << 20}, "exceed 32 bits"),
     ],

@@ -78,7 +78,9 @@ def test_operators_take_it_where_groups_are_long() -> None:
         assert_same_bytes(name, ours, theirs)
 
 
-@pytest.mark.parametrize(("experts", "k", "n"), [(3, 3000, 4080), (1, 8192, 8192), (9, 1024, 4096)])
+@pytest.mark.parametrize(
+    ("experts", "k", "n"), [(3, 3008, 4080), (3, 3000, 4080), (1, 8192, 8192), (9, 1024, 4096), (4, 8192, 1040)]
+)
 def test_weights_are_groups_of_equal_size(experts: int, k: int, n: int) -> None:
     weight = torch.randn(experts, n, k, device="cuda").bfloat16().transpose(1, 2)
     weight[0, 3, 5] = float("nan")

@@ -37,6 +37,7 @@ def choose_tma(x: torch.Tensor, out: torch.Tensor, groups: int, conversion: Conv
         groups=groups,
         row_stride=x.stride(0),
         element_bytes=x.element_size(),
+        stacked=out.ndim == 3,
         saturates=conversion.fmt == E4M3FN and conversion.maximum == E4M3FN.max,
         aligned=all(t.data_ptr() % ALIGNMENT == 0 for t in (x, out)),
     )

@@ -73,6 +73,7 @@ def tma_obstacle(
     groups: int,
     row_stride: int,
     element_bytes: int,
+    stacked: bool,
     saturates: bool,
     aligned: bool,
 ) -> str | None:
@@ -85,6 +86,7 @@ def tma_obstacle(
         groups: number of groups.
         row_stride: values between rows of the input.
         element_bytes: of the input.
+        stacked: whether the groups of the result are matrices one after another.
         saturates: whether the conversion itself clamps to what the scales map the amax to.
         aligned: whether input and result begin at multiples of ``ALIGNMENT`` bytes.
     """
@@ -98,6 +100,8 @@ def tma_obstacle(
         return "nothing to quantize"
     if not aligned or row_stride * element_bytes % ALIGNMENT or rows % ALIGNMENT:
         return f"rows of the input or columns of the result do not begin at multiples of {ALIGNMENT} bytes"
+    if stacked and columns % COLUMNS:
+        return f"{columns} columns; what a store writes beyond a multiple of {COLUMNS} would be in the next matrix"
     if rows > plan_tma().most_rows:
         return f"{rows} rows, which may be one group; its parts would not all be running"
     if groups * columns + COLUMNS > INT32_MAX or groups * (rows // ROWS + 1) > INT32_MAX // columns * COLUMNS:
