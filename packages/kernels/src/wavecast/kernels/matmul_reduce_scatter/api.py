@@ -12,10 +12,10 @@ from wavecast.kernels.async_tp.products import column_major, sum_in_fp32
 from wavecast.kernels.async_tp.selection import Setting, Way, select_way, setting_from
 from wavecast.kernels.async_tp.workspace import Workspace
 from wavecast.kernels.device import active_arch
-from wavecast.kernels.grouped_gemm.plan_tma import ALIGNMENT
 from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts
 from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
+from wavecast.kernels.tma import ALIGNMENT
 
 REDUCTIONS = ("sum", "avg")
 

@@ -62,8 +62,9 @@ def _launch_tma(
     tma: TmaPlan, *, average: bool,
 ) -> None:  # fmt: skip
     """The same through the tensor memory accelerator."""
-    from wavecast.kernels.grouped_gemm.launch_tma import descriptor, per_line
+    from wavecast.kernels.grouped_gemm.launch_tma import per_line
     from wavecast.kernels.matmul_reduce_scatter.kernel_tma import matmul_reduce_scatter_tma_kernel
+    from wavecast.kernels.tma import descriptor
 
     memory, rows, n, k = workspace.memory, parts.rows, b.shape[1], parts.a.shape[1]
     window = memory.window(memory.rank, ((memory.ranks - 1) * rows, n), torch.float32)

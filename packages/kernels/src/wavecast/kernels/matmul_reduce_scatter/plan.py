@@ -8,7 +8,8 @@ from functools import lru_cache
 from wavecast.kernels.all_gather_matmul.plan import TIMEOUT_POLLS
 from wavecast.kernels.async_tp.order import band_within
 from wavecast.kernels.grouped_gemm.plan import GemmPlan, plan_gemm
-from wavecast.kernels.grouped_gemm.plan_tma import ALIGNMENT, TmaPlan, plan_tma_grouped, tma_obstacle
+from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
+from wavecast.kernels.tma import ALIGNMENT
 
 LARGEST_TILE = 256 * 128
 """Values of a tile at most: a sum of 256 x 256 leaves no registers for what the others have computed."""
