@@ -93,6 +93,15 @@ def test_minimum_and_maximum_differ_in_what_a_nan_does() -> None:
         same(lanewise("min.NaN.f32 {0}, {1}, {2};", a, b, result=F32) + F32(0), np.minimum(a, b) + F32(0))
 
 
+def test_magnitudes_are_compared_and_signs_multiplied() -> None:
+    a, b = pairs(F32)
+    numbers = ~(np.isnan(a) | np.isnan(b))
+    have = lanewise("min.xorsign.abs.f32 {0}, {1}, {2};", a, b, result=F32)
+    sign = np.where(np.signbit(a) ^ np.signbit(b), F32(-1), F32(1))
+    wanted = np.copysign(np.minimum(np.abs(a), np.abs(b)), sign)
+    assert np.array_equal(have[numbers].view(np.uint32), wanted[numbers].view(np.uint32))
+
+
 @pytest.mark.parametrize(
     ("text", "function", "bound"),
     [

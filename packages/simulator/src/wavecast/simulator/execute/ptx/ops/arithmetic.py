@@ -227,14 +227,27 @@ def _extreme(name: str, single: str, number: str) -> None:
             a, b = e.sources(kind, 2)
             e.write(0, kind, e.intrinsic(f"llvm.{kind[0]}{name}", a.type, [a, b]))
             return
-        e.expect_parts("ftz", "NaN")
+        e.expect_parts("ftz", "NaN", "xorsign", "abs")
         count = len(e.form.operands) - 1
         values = singles(e, kind, count)
         intrinsic = f"llvm.{single if e.has('NaN') else number}"
-        result = values[0]
-        for value in values[1:]:
+        # With .xorsign.abs the magnitudes are compared, and the signs multiplied.
+        sizes = [e.intrinsic("llvm.fabs", value.type, [value]) for value in values] if e.has("abs") else values
+        result = sizes[0]
+        for value in sizes[1:]:
             result = e.intrinsic(intrinsic, result.type, [result, value])
-        finish_float(e, kind, result)
+        finish_float(e, kind, _with_sign_of(e, result, values) if e.has("xorsign") else result)
+
+
+def _with_sign_of(e: WarpEmitter, size: ir.Value, values: list[ir.Value]) -> ir.Value:
+    """A single with the sign that the product of values has."""
+    words = [e.bitcast(value, I32) for value in (size, *values)]
+    sign = words[1]
+    for word in words[2:]:
+        sign = e.b.xor(sign, word)
+    top = e.like(sign, -(1 << 31))
+    magnitude = e.b.and_(words[0], e.like(sign, (1 << 31) - 1))
+    return e.bitcast(e.b.or_(magnitude, e.b.and_(sign, top)), F32)
 
 
 _extreme("min", "minimum", "minimumnum")
