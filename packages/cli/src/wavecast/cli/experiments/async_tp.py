@@ -140,19 +140,19 @@ def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, r
     engine, row_bytes = plan.transport.engine, product.k * BF16_BYTES
     chunk_bytes = product.m // node.ranks * row_bytes
     piece = max(1, (plan.transport.piece_bytes or chunk_bytes) // row_bytes) * row_bytes
-    start, order = f"start of {rank}", fetch_order(rank, node.ranks)
+    start, published, order = f"start of {rank}", f"window of {rank}", fetch_order(rank, node.ranks)
     own = local_copy(rank, chunk_bytes)
     fetches: list[list[OperationLike]] = [[WaitEvent(start)] for _ in range(lanes)]
     for place, source in enumerate(order):
         sizes = [piece] * (chunk_bytes // piece) + [chunk_bytes % piece] * (chunk_bytes % piece > 0)
         fetches[place % lanes] += [Copy(source, rank, size, engine) for size in sizes]
         fetches[place % lanes].append(WriteSignal(rank, source))
-    others: list[tuple[str, list[OperationLike]]] = [("local", [WaitEvent(start), own, WriteSignal(rank, rank)])]
+    others: list[tuple[str, list[OperationLike]]] = [("local", [WaitEvent(published), own, WriteSignal(rank, rank)])]
     others += [(f"fetch {lane + 1}" if lanes > 1 else "fetch", fetch) for lane, fetch in enumerate(fetches)]
     kernel = _wavecast_kernel(product, node, plan, rank, order, lanes)
     ends = [f"end of {name} of {rank}" for name, _ in others]
     waits: list[OperationLike] = [WaitEvent(end) for end in ends]
-    compute: list[OperationLike] = [own, Barrier(), Record(start), kernel, *waits, Barrier()]
+    compute: list[OperationLike] = [own, Record(published), Barrier(), Record(start), kernel, *waits, Barrier()]
     return [
         Stream(rank, "compute", 0, tuple(compute)),
         *(

@@ -94,15 +94,17 @@ def launch_all_gather_matmul(
     if scale_chunks is not None and shard_inverse is not None:
         memory.copy(memory.window(rank, (rows,), torch.float32, scales_at), shard_inverse.view(-1), compute)
         memory.copy(scale_chunks[rank], shard_inverse.view(-1), compute)
-    memory.barrier(compute)
     used = []
     awaited = any(_straddled(rank, memory.ranks, rows, factor.plan.block_m) for factor in factors)
     if gathered.own_rows or awaited:
+        # Before the barrier: a copy within the GPU is a kernel on CUDA, and once the product fills the GPU, one
+        # multiprocessor is left for it, which takes a millisecond for what all of them copy in 40 us.
         used.append(local)
         memory.wait_stream(local, compute)
         memory.copy(chunks[rank], shard, local)
         if awaited:  # else nothing would keep the number of the call from being raised before it is written
             memory.write_signal(rank, rank, workspace.call_number, local)
+    memory.barrier(compute)
     if transport.fetchers == 0:
         used.append(fetch)
         memory.wait_stream(fetch, compute)

@@ -86,10 +86,8 @@ class TorchSymmetricMemory:
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, stream: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.copy`."""
-        with torch.cuda.stream(stream):
+        with torch.cuda.stream(stream):  # which the caller's stream waits for before a call ends: tensors live on
             target.copy_(source, non_blocking=True)
-        for tensor in (target, source):
-            tensor.record_stream(stream)
 
     def write_signal(self, rank: int, index: int, value: int | torch.Tensor, stream: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.write_signal`: a copy of 4 bytes, behind the copies that it tells of."""
