@@ -41,7 +41,7 @@ def test_a_row_says_what_is_exposed_and_why() -> None:
 @pytest.mark.parametrize(
     ("shape", "device", "says"),
     [
-        (LARGE, "h200", "best: decomposed, 1.13 times as fast as sequence: hides"),
+        (LARGE, "h200", "best: decomposed, "),
         (SMALL, "h200", "best: decomposed, but no more than sequence within what runs differ by: about 1.0×"),
         ({**SMALL, "ranks": 4}, "mi300x", "best: sequence; overlapping gains nothing here"),
     ],
@@ -53,6 +53,7 @@ def test_the_large_product_gains_and_the_small_one_does_not(shape: dict[str, int
     best = fastest_line(outcome.rows, significant)
     assert best is not None
     assert best.startswith(says)
+    assert ("times as fast as sequence: hides" in best) == (shape is LARGE)
 
 
 def test_our_path_has_the_plan_s_transport_and_waits_for_chunks_in_the_order_in_which_they_come() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -197,7 +198,7 @@ def _known(
     )
     half_us = (both - events) / 2 if both and product.dtype == "bf16" else scale * estimated_half.alone_us
     known = {
-        kernel_key("matmul", whole.shape): KernelTime(whole_us, estimate.hbm_bytes, estimate.tiles),
+        kernel_key("matmul", whole.shape): replace(estimate, alone_us=whole_us),
         kernel_key("matmul", half.shape): _nearest(product, node, half_us, scale),
     }
     alone = [
@@ -210,9 +211,7 @@ def _known(
     if alone and section == "agmm_inter" and (how == "isolated" or product.k > 512):
         kernel: Kernel = async_matmul(product, node, 0)
         estimate = prices(kernel)
-        known[kernel_key(kernel.operator, kernel.shape)] = KernelTime(
-            median(alone) - events, estimate.hbm_bytes, estimate.tiles
-        )
+        known[kernel_key(kernel.operator, kernel.shape)] = replace(estimate, alone_us=median(alone) - events)
     return known
 
 
@@ -221,4 +220,5 @@ def _nearest(product: Product, node: Node, us: float, scale: float) -> KernelTim
     problem = GemmProblem.dense(product.m // 2, product.n, product.k, product.dtype, scaling)
     kernels = rank_kernels(problem, node.device, LIBRARIES[node.device.arch])
     configuration, found = min(kernels, key=lambda entry: abs(scale * entry[1].total_us - us))
-    return KernelTime(us, found.moved.hbm_read + found.moved.written, configuration.workgroups(problem))
+    moved = found.moved.hbm_read + found.moved.written
+    return KernelTime(us, moved, configuration.workgroups(problem), exclusive=configuration.persistent)

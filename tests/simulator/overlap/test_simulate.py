@@ -66,6 +66,18 @@ def test_two_streams_share_the_compute_units_round_by_round() -> None:
     assert outcome.total_us == pytest.approx(LAUNCH + 3 * round_us)
 
 
+def test_exclusive_kernels_do_not_fill_each_other_s_last_round_but_others_do() -> None:
+    streams = (
+        (0, "s", [kernel("a", UNITS * 3 // 2)]),
+        (0, "t", [kernel("b", UNITS * 3 // 2)]),
+        (0, "u", [kernel("c", 8)]),
+    )
+    times = {kernel_key(name, {}): KernelTime(100.0, exclusive=name != "c") for name in "abc"}
+    outcome = simulate(program(1, *streams), Node(H200, 1), times)
+    assert span(outcome, "b").start_us > span(outcome, "a").end_us
+    assert span(outcome, "c").start_us < span(outcome, "a").end_us
+
+
 def test_fewer_units_cost_whole_rounds() -> None:
     # 7 rounds on all units; beside a kernel that holds 24 of them, 9.
     held = Kernel("held", "held", {}, 24, compute_units=24)

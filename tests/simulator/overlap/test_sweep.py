@@ -66,12 +66,12 @@ def test_the_parts_of_a_verdict_add_up_and_one_link_of_seven_is_named() -> None:
 
 
 def test_what_starves_is_named() -> None:
-    # The barrier after the first half finds all multiprocessors taken by the second half.
-    (answer,) = sweep([Configuration(SCATTER, LARGE, 2, "decomposed", "h200")], jobs=1)
+    # The barrier after the first half finds all compute units taken by the second half.
+    (answer,) = sweep([Configuration(SCATTER, LARGE, 2, "decomposed", "mi300x")], jobs=1)
     assert answer.verdict is not None
     assert answer.verdict.starved == "barrier 3"
     assert "barrier 3 waits" in answer.verdict.reason
-    assert answer.verdict.starved_us > 0.3 * answer.verdict.total_us
+    assert answer.verdict.starved_us > 0.1 * answer.verdict.total_us
 
 
 def test_a_trace_has_every_operation_in_the_format_of_trace_viewers() -> None:

@@ -222,6 +222,7 @@ class Link:
     num_engines: int = _in("count")
     unit_gb_s: float = _in("GB/s")
     unit_copy_gb_s: float = _in("GB/s")
+    sum_gb_s: float = _in("GB/s")
     write_signal_us: float = _in("us")
     signal_us: float = _in("us")
     event_us: float = _in("us")

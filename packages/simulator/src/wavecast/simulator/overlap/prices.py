@@ -55,20 +55,26 @@ class Prices:
         prices: dict[str, Callable[[KernelLike], KernelTime]] = {
             "matmul": self._library_product,
             "async-matmul": self._persistent_product,
-            "fill": self._memory_bound,
-            "sum": self._memory_bound,
+            "fill": self._fill,
+            "sum": self._sum,
         }
         if kernel.operator not in prices:
             known = ", ".join((*COLLECTIVES, *prices))
             raise OverlapError(f"no time is known for operator {kernel.operator!r}; known are {known}")
         return prices[kernel.operator](kernel)
 
-    def _memory_bound(self, kernel: KernelLike) -> KernelTime:
-        """Reads or writes some bytes; a sum of parts writes one part more."""
-        shape = kernel.shape
-        moved = float(shape["bytes"]) * (1 + 1 / float(shape["parts"]) if "parts" in shape else 1)
-        fixed_us = self.node.device.launch.back_to_back_us + self.node.link.smallest_kernel_us
-        return KernelTime(fixed_us + moved / self.node.hbm_gb_s * 1e-3, moved)
+    def _fill(self, kernel: KernelLike) -> KernelTime:
+        """Writes some bytes."""
+        moved = float(kernel.shape["bytes"])
+        return KernelTime(self._smallest_us() + moved / self.node.hbm_gb_s * 1e-3, moved)
+
+    def _sum(self, kernel: KernelLike) -> KernelTime:
+        """Reads the bytes of some parts and writes one part, as fast as PyTorch's reduction does."""
+        moved = float(kernel.shape["bytes"]) * (1 + 1 / float(kernel.shape["parts"]))
+        return KernelTime(self._smallest_us() + moved / self.node.link.sum_gb_s * 1e-3, moved)
+
+    def _smallest_us(self) -> float:
+        return self.node.device.launch.back_to_back_us + self.node.link.smallest_kernel_us
 
     def _library_product(self, kernel: KernelLike) -> KernelTime:
         device = self.node.device
@@ -111,4 +117,5 @@ def _search(shape: Mapping[str, int | str], device: Device, kernel: str | Config
     problem = problem_of(shape)
     configuration, found = rank_kernels(problem, device, kernel)[0]
     tiles = device.compute.num_cu if configuration.stream_k else configuration.workgroups(problem)
-    return KernelTime(found.total_us, found.moved.hbm_read + found.moved.written, tiles)
+    moved = found.moved.hbm_read + found.moved.written
+    return KernelTime(found.total_us, moved, tiles, exclusive=configuration.persistent)

@@ -92,6 +92,7 @@ class Simulation:
         self.events: dict[str, simpy.Event] = {}
         self.launched: list[list[Running]] = [[] for _ in range(node.ranks)]
         self.engines = [simpy.Resource(self.env, node.link.num_engines) for _ in range(node.ranks)]
+        self.exclusive: dict[int, simpy.Event] = {}
         self.barriers: dict[tuple[int, int], list[simpy.Event]] = {}
         self.passed: dict[tuple[int, int], int] = {}
         self.ran_last: dict[tuple[int, str], str] = {}
@@ -300,7 +301,13 @@ class Simulation:
         launch_us = min(self.node.device.launch.back_to_back_us, time.alone_us / 2)
         yield from self._change_to(item.stream, "kernel")
         yield self.env.timeout(launch_us)
+        rank = item.stream.rank
+        while time.exclusive and (before := self.exclusive.get(rank)) is not None and not before.processed:
+            yield before
+            yield self.env.timeout(launch_us + self.node.link.event_us)
         running = self._launch_kernel(item, kernel, time, launch_us)
+        if time.exclusive:
+            self.exclusive[rank] = running.finished
         yield running.finished
         return running
 

@@ -20,11 +20,15 @@ class KernelTime:
         alone_us: Time of the launch, launch cost included, behind another kernel.
         hbm_bytes: Bytes between L2 or memory-side cache and HBM.
         tiles: Output tiles, of equal work; None: one a workgroup.
+        exclusive: Whether another such kernel of the GPU begins only when this one has ended: persistent kernels of a
+            library. On an H200 two products on two streams take as long as on one, though their last rounds leave
+            multiprocessors free, and copies get in.
     """
 
     alone_us: float
     hbm_bytes: float = 0.0
     tiles: int | None = None
+    exclusive: bool = False
 
     def __post_init__(self) -> None:
         if not self.alone_us > 0 or self.hbm_bytes < 0 or (self.tiles is not None and self.tiles < 1):

@@ -31,7 +31,8 @@ class Verdict:
         hidden: Share of the collective's time that is hidden, 0 to 1.
         lanes: Most copies from other GPUs that were under way at once.
         units: Most compute units that one of them held.
-        starved: What waited longest for compute units or a copy engine after its turn had come; empty: nothing did.
+        starved: What waited longest, of all but products, for compute units or a copy engine after its turn had come;
+            empty: nothing did.
         starved_us: How long.
         reason: One or two sentences.
     """
@@ -73,7 +74,8 @@ def judge(outcome: Outcome, node: Node, *, whole_us: float, collective: Collecti
     remote = [span for span in mine if span.kind == "copy" and "→" in span.name]
     units = max((span.units for span in remote), default=0)
     lanes = max((sum(other.start_us <= span.start_us < other.end_us for other in remote) for span in remote), default=0)
-    longest = max(mine, key=lambda span: span.start_us - span.ready_us)
+    others = [span for span in mine if not span.name.startswith(PRODUCTS)] or mine
+    longest = max(others, key=lambda span: span.start_us - span.ready_us)
     starved_us = longest.start_us - longest.ready_us
     verdict = Verdict(
         outcome.total_us, product_us, exposed_us, moving_us, exposed_us - moving_us, stretch_us, waited_us, hidden,
