@@ -4,12 +4,14 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import date
 from pathlib import Path
+from threading import Event
 
 import pytest
 import torch
 from fakes import FakeGpu, predicted
 
 from wavecast.cli.app import run
+from wavecast.cli.measuring.session import watchdog
 from wavecast.cli.prediction import Case, Outcome
 from wavecast.cli.records import freeze, read_records, record_from_json
 
@@ -157,6 +159,44 @@ def test_where_the_simulator_is_not_installed_that_is_said(
     assert run([*ROWWISE[:-1], "--records", str(tmp_path)]) == 0
     assert "no new predictions: the simulator needs numba, llvmlite" in capsys.readouterr().err
     monkeypatch.undo()
+
+
+def test_a_step_that_takes_too_long_is_noticed_and_one_that_ends_in_time_is_not() -> None:
+    expired = Event()
+    with watchdog(0.02, expired.set):
+        assert expired.wait(10)
+    expired.clear()
+    with watchdog(30, expired.set) as still_here:
+        still_here()
+    assert not expired.wait(0.05)
+
+
+def test_a_gpu_that_hangs_ends_the_process_and_says_what_is_kept(
+    fake_gpu: FakeGpu, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second shape never ends; the process is not really ended here, and so goes on when it is let go."""
+    let_go, ended = Event(), []
+
+    def end(code: int) -> None:
+        ended.append(code)
+        let_go.set()
+
+    def hangs() -> bool:
+        if list(tmp_path.glob("*.json")):
+            assert let_go.wait(10)
+        return False
+
+    fake_gpu.vanishes = hangs
+    monkeypatch.setattr("wavecast.cli.measure.os._exit", end)
+    shapes = ({"tokens": 64, "n": 128}, {"tokens": 32, "n": 128})
+    monkeypatch.setattr("wavecast.cli.experiments.catalogue.choose_shapes", lambda experiment, text: shapes)
+    arguments = ["measure", "rowwise", "--seconds", "0", "--no-predict", "--watchdog", "1", "--records", str(tmp_path)]
+    run(arguments)
+    assert ended == [1]
+    err = capsys.readouterr().err
+    assert (
+        "a step has taken more than 1 s: the GPU hangs, or --watchdog is too short; measured before and kept: " in err
+    )
 
 
 def test_misuse(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
