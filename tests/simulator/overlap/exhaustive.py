@@ -15,8 +15,6 @@ from wavecast.simulator.overlap.node import Node
 from wavecast.simulator.overlap.program import OperationLike, ProgramLike
 from wavecast.simulator.overlap.queues import share_queues
 
-Queue = tuple[int, int]
-
 
 @dataclass(frozen=True)
 class Launch:
@@ -32,8 +30,10 @@ class Launch:
 
 @dataclass(frozen=True)
 class State:
-    places: tuple[int, ...]
-    launches: tuple[Launch | None, ...]
+    """Operations that each queue has issued, and what each stream is at: None, or the one issued last, not yet done."""
+
+    issued: tuple[int, ...]
+    busy: tuple[Launch | None, ...]
     free: tuple[tuple[int, ...], ...]
     signals: frozenset[tuple[int, int, int]] = frozenset()
     events: frozenset[str] = frozenset()
@@ -53,23 +53,48 @@ class TooManyStatesError(Exception):
     """The program is too large to search."""
 
 
+@dataclass(frozen=True)
+class Plan:
+    """Queues of the program: for each of its items the stream's number and the operation, and each stream's rank."""
+
+    queues: tuple[tuple[tuple[int, OperationLike], ...], ...]
+    ranks: tuple[int, ...]
+    in_order: bool
+    node: Node
+
+    def current(self, state: State, stream: int) -> OperationLike:
+        """The operation that a stream issued last."""
+        found = [
+            operation
+            for place, queue in zip(state.issued, self.queues, strict=True)
+            for owner, operation in queue[:place]
+            if owner == stream
+        ]
+        return found[-1]
+
+
 def explore(program: ProgramLike, node: Node, *, limit: int = 20_000) -> Verdict:
     """Search all states that the program can come to."""
-    queues = share_queues(program, node)
-    keys = sorted(queues)
-    items = [[item.operation for item in queues[key]] for key in keys]
+    number = {id(stream): index for index, stream in enumerate(program.streams)}
+    shared = share_queues(program, node)
+    plan = Plan(
+        tuple(tuple((number[id(item.stream)], item.operation) for item in shared[key]) for key in sorted(shared)),
+        tuple(stream.rank for stream in program.streams),
+        node.link.queue_concurrency == 1,
+        node,
+    )
     start = State(
-        places=(0,) * len(keys),
-        launches=(None,) * len(keys),
+        issued=(0,) * len(plan.queues),
+        busy=(None,) * len(plan.ranks),
         free=(node.units_per_engine,) * node.ranks,
         arrived=(0,) * node.ranks,
     )
     verdict, seen, waiting = Verdict(), {start}, [start]
     while waiting:
         state = waiting.pop()
-        followers = set(_next(state, keys, items, node))
+        followers = set(_next(state, plan))
         if not followers:
-            ended = all(place == len(entry) for place, entry in zip(state.places, items, strict=True))
+            ended = not any(state.busy) and all(map(_through, state.issued, plan.queues))
             verdict.can_end |= ended
             verdict.can_stick |= not ended
         for follower in followers - seen:
@@ -81,6 +106,10 @@ def explore(program: ProgramLike, node: Node, *, limit: int = 20_000) -> Verdict
     return verdict
 
 
+def _through(place: int, queue: tuple[tuple[int, OperationLike], ...]) -> bool:
+    return place == len(queue)
+
+
 T = TypeVar("T")
 
 
@@ -88,40 +117,47 @@ def _set(values: tuple[T, ...], index: int, value: T) -> tuple[T, ...]:
     return (*values[:index], value, *values[index + 1 :])
 
 
-def _next(state: State, keys: list[Queue], items: list[list[OperationLike]], node: Node) -> Iterator[State]:
-    for index, (rank, _) in enumerate(keys):
-        place = state.places[index]
-        if place < len(items[index]):
-            yield from _operation(state, index, rank, items[index][place], node)
+def _next(state: State, plan: Plan) -> Iterator[State]:
+    for index, queue in enumerate(plan.queues):
+        place = state.issued[index]
+        if place == len(queue):
+            continue
+        stream, operation = queue[place]
+        others = {owner for owner, _ in queue[:place]} if plan.in_order else {stream}
+        if any(state.busy[owner] is not None for owner in others):
+            continue
+        yield from _issue(replace(state, issued=_set(state.issued, index, place + 1)), stream, operation, plan)
+    for stream, launch in enumerate(state.busy):
+        if launch is not None:
+            yield from _launched(state, stream, plan.ranks[stream], plan.current(state, stream), plan.node)
 
 
-def _done(state: State, index: int) -> State:
-    return replace(
-        state,
-        places=_set(state.places, index, state.places[index] + 1),
-        launches=_set(state.launches, index, None),
-        inside=frozenset(entry for entry in state.inside if entry[0] != index),
-    )
+def _issue(state: State, stream: int, operation: OperationLike, plan: Plan) -> Iterator[State]:
+    """States after an operation is issued: done at once, or its stream is busy with it; none where it cannot be yet."""
+    kernel = plan.node.link.signal_workgroups is not None  # a stream's writes and waits are kernels
+    match operation.kind:
+        case "record":
+            yield replace(state, events=state.events | {operation.event})
+        case "wait-event":
+            if operation.event in state.events:
+                yield state
+        case "copy" if operation.engine == "copy-engine" and operation.source_rank != operation.target_rank:
+            yield state
+        case "write-signal" | "wait-signal" if not kernel:
+            yield from _signal(state, stream, plan.ranks[stream], operation)
+        case _:
+            size = _size(operation, plan.node)
+            launch = Launch(size, size < plan.node.engines)
+            yield replace(state, busy=_set(state.busy, stream, launch))
+
+
+def _done(state: State, stream: int) -> State:
+    inside = frozenset(entry for entry in state.inside if entry[0] != stream)
+    return replace(state, busy=_set(state.busy, stream, None), inside=inside)
 
 
 def _value(state: State, rank: int, signal: int) -> int:
     return max((value for owner, which, value in state.signals if (owner, which) == (rank, signal)), default=0)
-
-
-def _operation(state: State, index: int, rank: int, operation: OperationLike, node: Node) -> Iterator[State]:
-    link = node.link
-    match operation.kind:
-        case "record":
-            yield _done(replace(state, events=state.events | {operation.event}), index)
-        case "wait-event":
-            if operation.event in state.events:
-                yield _done(state, index)
-        case "copy" if operation.engine == "copy-engine" and operation.source_rank != operation.target_rank:
-            yield _done(state, index)
-        case "write-signal" | "wait-signal" if link.signal_workgroups is None:
-            yield from _signal(state, index, rank, operation)
-        case _:
-            yield from _launched(state, index, rank, operation, node)
 
 
 def _signal(state: State, index: int, rank: int, operation: OperationLike) -> Iterator[State]:
@@ -145,14 +181,11 @@ def _size(operation: OperationLike, node: Node) -> int:
 
 
 def _launched(state: State, index: int, rank: int, operation: OperationLike, node: Node) -> Iterator[State]:
-    launch = state.launches[index]
-    if launch is None:
-        size = _size(operation, node)
-        yield replace(state, launches=_set(state.launches, index, Launch(size, size < node.engines)))
-        return
+    launch = state.busy[index]
+    assert launch is not None
 
     def with_launch(changed: Launch, free: tuple[tuple[int, ...], ...] = state.free) -> State:
-        return replace(state, launches=_set(state.launches, index, changed), free=free)
+        return replace(state, busy=_set(state.busy, index, changed), free=free)
 
     free = state.free[rank]
     for engine in range(node.engines):

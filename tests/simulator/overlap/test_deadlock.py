@@ -98,6 +98,17 @@ def test_a_write_behind_the_wait_in_a_shared_queue() -> None:
     assert simulate(program, Node(load_device("mi300x"), 1, hardware_queues=5), {}).deadlock is None
 
 
+def test_on_nvidia_a_shared_queue_holds_what_is_behind_a_wait_and_not_what_is_behind_a_kernel() -> None:
+    # Probed on an H200: on one connection a kernel writes what a spinning one of another stream waits for.
+    node, sets = Node(load_device("h200"), 1, hardware_queues=1), (WriteSignal(0, 0),)
+    spins = Stream(0, "spins", 0, (Kernel("spins", "k", {}, 1, (0,)),))
+    assert simulate(Program("p", 1, (spins, Stream(0, "sets", 0, sets))), node, lambda _: TIME).deadlock is None
+    waits = Stream(0, "waits", 0, (WaitSignal(0),))
+    stuck = simulate(Program("p", 1, (waits, Stream(0, "sets", 0, sets))), node, {}).deadlock
+    assert stuck is not None
+    assert [holder.stream for holder in stuck.cycle] == ["waits", "sets"]
+
+
 def test_a_signal_that_nobody_writes_is_no_cycle() -> None:
     program = Program("p", 1, (Stream(0, "s", 0, (WaitSignal(7),)),))
     stuck = simulate(program, Node(load_device("h200"), 1), {}).deadlock

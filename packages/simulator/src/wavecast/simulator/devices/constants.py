@@ -208,6 +208,7 @@ class Link:
 
     shader_engines_per_xcd: int = _in("count")
     hardware_queues: int = _in("count")
+    queue_concurrency: int = _in("count")
     num_links: int = _in("count")
     links_per_peer: int = _in("count")
     peak_gb_s: float = _in("GB/s")

@@ -97,6 +97,9 @@ class Simulation:
         self.passed: dict[tuple[int, int], int] = {}
         self.ran_last: dict[tuple[int, str], str] = {}
         self.heads: dict[tuple[int, int], Item | None] = {}
+        self.active: dict[Item, None] = {}
+        self.done: set[Item] = set()
+        self.running_of: dict[tuple[int, str], simpy.Event] = {}
         self.spans: list[Span] = []
         self.tiles: list[Tiles] = []
         self.transfers: list[Transfer] = []
@@ -110,21 +113,38 @@ class Simulation:
             self.env.process(self._serve(rank, index, items))
         self.env.run()
         total = max((span.end_us for span in self.spans), default=0.0)
-        stuck = any(head is not None for head in self.heads.values())
+        stuck = self.active or any(head is not None for head in self.heads.values())
         spans = tuple(sorted(self.spans, key=lambda span: (span.start_us, span.rank, span.end_us)))
         return Outcome(total, spans, explain(self, self.env.now) if stuck else None)
 
     # Hardware queues.
 
     def _serve(self, rank: int, index: int, items: list[Item]) -> Steps:
+        in_order = index < 0 or self.node.link.queue_concurrency == 1
         for item in items:
             self.heads[rank, index] = item
             if (late := item.submitted_us - self.env.now) > 0:
                 yield self.env.timeout(late)
-            yield from self._operate(item)
+            if in_order:
+                yield from self._operate(item)
+                continue
+            # An operation holds the queue until its stream is free, a wait until it is over; what runs holds nothing.
+            key = rank, item.stream.name
+            if (before := self.running_of.get(key)) is not None and not before.processed:
+                yield before
+            if item.operation.kind in ("wait-signal", "wait-event"):
+                yield from self._operate(item)
+            else:
+                self.running_of[key] = self.env.process(self._operate(item))
         self.heads[rank, index] = None
 
     def _operate(self, item: Item) -> Steps:
+        self.active[item] = None
+        yield from self._carry_out(item)
+        del self.active[item]
+        self.done.add(item)
+
+    def _carry_out(self, item: Item) -> Steps:
         ready, operation, stream = self.env.now, item.operation, item.stream
         start, units, waited = ready, 0, 0.0
         if operation.kind == "kernel":

@@ -20,7 +20,8 @@ def explain(simulation: Simulation, at_us: float) -> Deadlock:
         at_us: When it stopped.
     """
     graph = _Graph(simulation)
-    first = next(item for _, item in sorted(simulation.heads.items()) if item is not None)
+    heads = [item for _, item in sorted(simulation.heads.items()) if item is not None]
+    first = [*heads, *simulation.active][0]
     chain: list[Item] = []
     holders: list[Holder] = []
     item: Item | None = first
@@ -39,7 +40,10 @@ class _Graph:
     def step(self, item: Item) -> tuple[Holder, Item | None]:
         """What an item holds and waits for, and the item that would have to do that."""
         rank, head = item.stream.rank, self.simulation.heads[item.stream.rank, item.queue]
-        if head is not item and head is not None:
+        if item not in self.simulation.active:
+            if head is item or head is None:  # its own stream has not come to it
+                head = next(other for other in self.simulation.active if other.stream is item.stream)
+                return self._holder(item, "", f"{head.title!r} before it in its stream"), head
             waits = f"its turn behind {head.title!r} of stream {head.stream.name!r} in the same hardware queue"
             return self._holder(item, "", waits), head
         running = self._running(item)
@@ -86,12 +90,9 @@ class _Graph:
 
     def _first(self, wanted: Callable[[Item], bool]) -> Item | None:
         """The first item not yet done that ``wanted`` accepts."""
-        for (rank, queue), items in sorted(self.simulation.queues.items()):
-            head = self.simulation.heads.get((rank, queue))
-            if head is None:
-                continue
-            for item in items[items.index(head) :]:
-                if wanted(item):
+        for _, items in sorted(self.simulation.queues.items()):
+            for item in items:
+                if item not in self.simulation.done and wanted(item):
                     return item
         return None
 
