@@ -39,11 +39,11 @@ def run(tmp_path: Path, script: str, *words: str) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
-def run_here(tmp_path: Path, script: str, ranks: int) -> RanksRun:
+def run_here(tmp_path: Path, script: str, ranks: int, *arguments: str, check: bool = False) -> RanksRun:
     """The same in this process, which is as it was when the script is over."""
     file = tmp_path / "script.py"
     file.write_text(HEAD + textwrap.dedent(script))
-    return run_ranks_script(str(file), [], device="mi300x", ranks=ranks, seed=0)
+    return run_ranks_script(str(file), arguments, device="mi300x", ranks=ranks, seed=0, check=check)
 
 
 def test_the_example_is_right_on_four_ranks(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,9 +134,38 @@ def test_a_rank_that_fails_is_an_error(
     assert "script.py" in capsys.readouterr().err
 
 
+def test_a_checked_script_has_its_missing_acquires_listed(tmp_path: Path) -> None:
+    script = """
+    import triton, triton.language as tl
+
+    @triton.jit
+    def exchange(pads, windows, out, rank, SIZE: tl.constexpr, SEM: tl.constexpr):
+        place = tl.arange(0, SIZE)
+        other = tl.load(windows + 1 - rank).to(tl.pointer_type(tl.float32))
+        tl.store(other + place, place + 1.0 + rank)
+        tl.debug_barrier()
+        tl.atomic_xchg(tl.load(pads + 1 - rank).to(tl.pointer_type(tl.int32)), 1, sem="release", scope="sys")
+        own = tl.load(pads + rank).to(tl.pointer_type(tl.int32))
+        while tl.atomic_add(own, 0, sem=SEM, scope="sys") == 0:
+            pass
+        tl.store(out + place, tl.load(tl.load(windows + rank).to(tl.pointer_type(tl.float32)) + place))
+
+    handle = symm_mem.rendezvous(symm_mem.empty(64, dtype=torch.float32, device=device), dist.group.WORLD)
+    pads, windows = (torch.tensor(given, device=device) for given in (handle.signal_pad_ptrs, handle.buffer_ptrs))
+    handle.barrier()
+    out = torch.empty(64, device=device)
+    exchange[(1,)](pads, windows, out, rank, SIZE=64, SEM=sys.argv[1])
+    assert out.tolist() == [index + 2.0 - rank for index in range(64)]
+    """
+    for sem, found in (("acquire", set()), ("relaxed", {"missing-acquire"})):
+        done = run_here(tmp_path, script, 2, sem, check=True)
+        assert done.failure is None
+        assert {finding.check for finding in done.findings} == found
+
+
 def test_what_a_node_cannot_do_is_misuse(tmp_path: Path) -> None:
-    done = run(tmp_path, "", "--ranks", "2", "--check")
+    done = run(tmp_path, "", "--ranks", "2", "--wide")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "--ranks with --check" in done.stderr
+    assert "--ranks with --sample, -m or --wide" in done.stderr
     with pytest.raises(CliError, match="mi300a are joined"), script_node("mi300a", 2, 0):
         pass

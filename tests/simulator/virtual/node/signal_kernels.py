@@ -55,3 +55,11 @@ def patient_kernel(signals, value, seen, most):
         polls += 1
     tl.store(seen, found)
     tl.store(seen + 1, polls)
+
+
+@triton.jit
+def chunk_sum_kernel(gathered, signals, total, SIZE: tl.constexpr, SEM: tl.constexpr, SCOPE: tl.constexpr):
+    """Wait for a signal, with an acquire of some scope or none, and sum the chunk that it tells of."""
+    while tl.atomic_add(signals, 0, sem=SEM, scope=SCOPE) != 1:
+        pass
+    tl.store(total, tl.sum(tl.load(gathered + tl.arange(0, SIZE)), axis=0))

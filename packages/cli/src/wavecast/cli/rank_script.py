@@ -11,6 +11,7 @@ from typing import Any
 
 from wavecast.cli import simulate
 from wavecast.cli.errors import misuse
+from wavecast.cli.findings import CheckFinding, findings_to_json
 from wavecast.cli.script import as_main, traceback_of
 
 RANKS_SCHEMA = "wavecast.ranks/1"
@@ -49,6 +50,7 @@ class RanksRun:
         activities: What streams executed, in the order in which each kind first ended.
         failure: How it failed, or None.
         hint: What helps against the failure.
+        findings: What the check of acquires found, if it was asked for.
     """
 
     script: str
@@ -60,6 +62,7 @@ class RanksRun:
     activities: tuple[Activity, ...]
     failure: str | None
     hint: str
+    findings: tuple[CheckFinding, ...] = ()
 
 
 def ranks_run_to_json(run: RanksRun) -> dict[str, Any]:
@@ -68,11 +71,19 @@ def ranks_run_to_json(run: RanksRun) -> dict[str, Any]:
 
     document = asdict(run)
     del document["hint"]
+    document["findings"] = findings_to_json(run.findings)
     return {"schema": RANKS_SCHEMA, **document, "wavecast": __version__}
 
 
 def run_ranks_script(
-    script: str, arguments: Sequence[str], *, device: str, ranks: int, seed: int, quiet: bool = False
+    script: str,
+    arguments: Sequence[str],
+    *,
+    device: str,
+    ranks: int,
+    seed: int,
+    check: bool = False,
+    quiet: bool = False,
 ) -> RanksRun:
     """Run a script as ``__main__`` once for every rank, as ``torchrun`` would, on the devices of a virtual node.
 
@@ -84,6 +95,7 @@ def run_ranks_script(
         device: Name of each rank's device.
         ranks: How many there are.
         seed: Draws the interleaving.
+        check: Look for reads of what other ranks or copies wrote, without an acquire.
         quiet: Send what the script prints to stderr.
 
     Raises:
@@ -100,7 +112,7 @@ def run_ranks_script(
     with (
         as_main(script, arguments, is_module=False),
         redirect_stdout(sys.stderr) if quiet else nullcontext(),
-        simulate.script_node(device, ranks, seed) as node,
+        simulate.script_node(device, ranks, seed, check=check) as node,
     ):
         failure, hint = _outcome(lambda: node.run(program), script)
     return RanksRun(
@@ -113,6 +125,7 @@ def run_ranks_script(
         activities=tuple(Activity(*item) for item in node.activities()),
         failure=failure,
         hint=hint,
+        findings=node.findings,
     )
 
 

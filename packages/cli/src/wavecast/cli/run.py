@@ -54,11 +54,9 @@ def run(
     name = device or os.environ.get("WAVECAST_DEVICE") or DEFAULT_DEVICE
     simulate.check_device(name)
     if ranks is not None:
-        if check or sample or module or wide:
-            raise misuse(
-                "--ranks with --check, --sample, -m or --wide", hint="a node runs a file, whole and without times"
-            )
-        _run_ranks(script, arguments or [], name, ranks, seed, json=json)
+        if sample or module or wide:
+            raise misuse("--ranks with --sample, -m or --wide", hint="a node runs a file, whole and without times")
+        _run_ranks(script, arguments or [], name, ranks, seed, check=check, json=json)
         return
     if check and sample:
         raise misuse("--check and --sample", hint="what a sample does not write would count as never written")
@@ -75,16 +73,22 @@ def run(
         raise CliError(failed, hint="each is listed above, with its line and what to do")
 
 
-def _run_ranks(script: str, arguments: list[str], device: str, ranks: int, seed: int, *, json: bool) -> None:
+def _run_ranks(
+    script: str, arguments: list[str], device: str, ranks: int, seed: int, *, check: bool, json: bool
+) -> None:
     from wavecast.cli.rank_script import ranks_run_to_json, run_ranks_script
 
-    done = run_ranks_script(script, arguments, device=device, ranks=ranks, seed=seed, quiet=json)
+    done = run_ranks_script(script, arguments, device=device, ranks=ranks, seed=seed, check=check, quiet=json)
     if json:
         output.print_json(ranks_run_to_json(done))
     else:
         _print_ranks(done)
+    if check:
+        print_findings(done.findings)
     if done.failure is not None:
         raise CliError(done.failure, hint=done.hint)
+    if failed := failure_of(done.findings):
+        raise CliError(failed, hint="each is listed above, with its line and what to do")
 
 
 def _print_ranks(done: RanksRun) -> None:

@@ -723,6 +723,11 @@ class ScriptNode:
 
         run_program(RankTorch(self._node), self._node, program)
 
+    @property
+    def findings(self) -> tuple[CheckFinding, ...]:
+        """What the check found."""
+        return tuple(map(_check_finding, self._node.findings))
+
     def activities(self) -> list[tuple[str, str, int, int, int]]:
         """Kind, name, ranks, count and bytes of what streams executed, in the order of their first end."""
         found: dict[tuple[str, str], list[Any]] = {}
@@ -737,24 +742,25 @@ class ScriptNode:
 
 
 @contextmanager
-def script_node(device: str, ranks: int, seed: int) -> Iterator[ScriptNode]:
+def script_node(device: str, ranks: int, seed: int, *, check: bool = False) -> Iterator[ScriptNode]:
     """A virtual node for a program of several ranks.
 
     Args:
         device: Name of every device.
         ranks: How many there are.
         seed: Draws the interleaving.
+        check: Look for reads without an acquire.
 
     Raises:
         CliError: Of the device it is not known how several are joined.
     """
     from wavecast.simulator.devices import load_device
-    from wavecast.simulator.virtual.node import virtual_node
+    from wavecast.simulator.virtual.node import NodeOptions, virtual_node
 
     if load_device(device).link is None:
         known = ", ".join(name for name in device_names() if load_device(name).link is not None)
         raise misuse(f"nothing is known of how several {device} are joined", hint=f"take one of {known}")
-    with virtual_node(device, ranks, seed) as node:
+    with virtual_node(device, ranks, seed, options=NodeOptions(check=check)) as node:
         yield ScriptNode(node)
 
 

@@ -85,7 +85,7 @@ def instruction_columns(kernel: Kernel) -> np.ndarray:
     number = 0
     for instruction, row in zip(kernel.instructions, columns, strict=True):
         row[Column.EVENT] = _event(instruction)
-        row[Column.SCOPE] = _scope(instruction)
+        row[Column.SCOPE] = scope_of(instruction)
         access = classify(instruction)
         if access is None or access.kind.is_scratch:
             continue
@@ -114,7 +114,7 @@ def _fill(row: np.ndarray, instruction: Instruction, access: MemoryAccess) -> No
     row[Column.LDS_ACTION] = Action.WRITE if access.kind is AccessKind.LDS_DIRECT else action
 
 
-def _scope(instruction: Instruction) -> Scope:
+def scope_of(instruction: Instruction) -> Scope:
     """What ``sc0`` and ``sc1`` say on loads, stores and fences (LLVM AMDGPUUsage, memory model gfx942)."""
     # A fence has no operands, so that its first modifier stands where they would.
     given = {*instruction.modifiers, *(o.value.text for o in instruction.operands if isinstance(o.value, Symbol))}

@@ -119,6 +119,7 @@ class Engine:
         ring: np.ndarray,
         block: Grid | None = None,
         budget: int = DEFAULT_BUDGET,
+        events: Sequence[int] | None = None,
     ) -> SlicedLaunch:
         """Open a launch whose workgroups the caller starts, preempts and resumes; close it when all have ended.
 
@@ -130,6 +131,7 @@ class Engine:
             ring: Holds the memory accesses of a slice, ``record_ring``; launches may share one.
             block: Work-items of a workgroup in x, y, z; None for as many in x as the kernel was compiled for.
             budget: Instructions a wave may execute.
+            events: As for ``execute``.
 
         Raises:
             LaunchError: Grid or arguments do not fit.
@@ -137,7 +139,10 @@ class Engine:
         """
         _workgroup_ids(kernel, grid, None)
         shape = workgroup_shape(kernel, block)
-        return SlicedLaunch(LaunchState(self.program(kernel), grid, shape, arguments, memory, budget), ring)
+        launch = LaunchState(self.program(kernel), grid, shape, arguments, memory, budget)
+        if events is not None:
+            launch.check(events, self._library.addresses([EVENT])[EVENT])
+        return SlicedLaunch(launch, ring)
 
 
 def _run(

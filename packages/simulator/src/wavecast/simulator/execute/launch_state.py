@@ -267,7 +267,7 @@ class WorkgroupState:
         )
 
 
-def workgroup_place(workgroup: int, grid: Grid) -> str:
-    """``(x, y, z)`` of a linear workgroup id."""
+def workgroup_place(workgroup: int, grid: Grid) -> Grid:
+    """x, y, z of a linear workgroup id."""
     x, rest = workgroup % grid[0], workgroup // grid[0]
-    return f"({x}, {rest % grid[1]}, {rest // grid[1]})"
+    return x, rest % grid[1], rest // grid[1]

@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 import numpy as np
 import triton
 
+from wavecast.simulator.checks.finding import Finding
 from wavecast.simulator.compile.code_object import CodeObject
 from wavecast.simulator.compile.toolchain import pinned_toolchain
 from wavecast.simulator.devices import Device, load_device
@@ -20,10 +21,12 @@ from wavecast.simulator.execute.abi import ArgumentValue, Grid
 from wavecast.simulator.execute.engine import workgroup_shape
 from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.launch import parsed_kernel, shared_engine
+from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.virtual.arguments import LaunchArgument
 from wavecast.simulator.virtual.device import Launch, VirtualDevice
 from wavecast.simulator.virtual.driver import VirtualDriver
 from wavecast.simulator.virtual.node import host_memory
+from wavecast.simulator.virtual.node.acquire import AcquireCheck, CheckedCode
 from wavecast.simulator.virtual.node.occupancy import ComputeUnits, need_of
 from wavecast.simulator.virtual.node.operations import (
     Barrier,
@@ -60,6 +63,7 @@ class NodeOptions:
         hardware_queues: Queues that the streams of one priority share; None for what the device says.
         budget: Instructions a wave may execute.
         stall_instructions: Instructions that workgroups may execute without a start or end of anything.
+        check: Look for reads of what other ranks or copies wrote, without an acquire: ``VirtualNode.findings``.
     """
 
     stream_operations: StreamOperations | None = None
@@ -67,6 +71,7 @@ class NodeOptions:
     hardware_queues: int | None = None
     budget: int = 1_000_000_000
     stall_instructions: int = 500_000_000
+    check: bool = False
 
 
 class NodeRank:
@@ -131,6 +136,8 @@ class NodeRank:
             self.node._claim(self.index, storage, name)
             owners.append(storage.owner)
             spans.append(found)
+            if name == "target":
+                self.node._follow(storage)
         pieces = host_memory.matched(spans[0], spans[1])
         copy = Copy(self.index, stream or self.current_stream, "copy", owners=tuple(owners), pieces=pieces)
         if engine == "blit" or (engine is None and copy.nbytes <= self.node.blit_limit_bytes):
@@ -308,6 +315,7 @@ class _RankDevice(VirtualDevice):
                 block=shape,
                 arguments=arguments,
                 accesses=GlobalAccesses(kernel),
+                code=self._node.checked_code(kernel),
             )
         )
 
@@ -361,6 +369,7 @@ class VirtualNode:
         queues = _first(options.hardware_queues, link.hardware_queues, 1)
         self._names: list[tuple[int, int, str, int]] = []
         self._owners: dict[tuple[int, int], tuple[int, bool, weakref.ref[Any]]] = {}
+        self._check = AcquireCheck() if options.check else None
         self._meetings: list[Meeting] = []
         self._met = [0] * ranks
         self._pending = [Counter[int]() for _ in range(ranks)]
@@ -381,6 +390,7 @@ class VirtualNode:
             budget=options.budget,
             stall_instructions=options.stall_instructions,
             describe=lambda scheduler: stuck_report(scheduler, self.name_of),
+            check=self._check,
         )
 
     @property
@@ -391,6 +401,11 @@ class VirtualNode:
     def rank(self, index: int) -> NodeRank:
         """One of them."""
         return self._ranks[index]
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """What the check found, if the node's options asked for it."""
+        return () if self._check is None else self._check.findings
 
     @property
     def history(self) -> list[Step]:
@@ -421,6 +436,16 @@ class VirtualNode:
         storage = storage_of(tensor, name=name)
         self._owners[storage.pointer, storage.nbytes] = rank, True, weakref.ref(storage.owner)
         self._names.append((storage.pointer, storage.nbytes, f"{name} of rank {rank}", element_bytes))
+        self._follow(storage)
+
+    def _follow(self, storage: Storage) -> None:
+        """Let the check know of memory that others than the kernels of its rank write."""
+        if self._check is not None:
+            self._check.follow(storage.pointer, storage.nbytes)
+
+    def checked_code(self, kernel: Kernel) -> CheckedCode | None:
+        """What a kernel's instructions mean for the check; None without one."""
+        return None if self._check is None else CheckedCode(kernel)
 
     def name_of(self, pointer: int, memory: AddressSpace | None = None) -> str:
         """What to call a host address: its place in shared memory, else in what an address space maps."""

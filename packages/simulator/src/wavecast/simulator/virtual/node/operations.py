@@ -185,6 +185,8 @@ class CopyTask(Task):
         """Move the bytes."""
         for target, source, count in self.pieces:
             host_memory.move(target, source, count)
+            if scheduler.check is not None:
+                scheduler.check.copied(target, count, scheduler.time)
         return True
 
 

@@ -14,6 +14,7 @@ from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.slices import SlicedLaunch
 from wavecast.simulator.execute.trace import record_ring
 from wavecast.simulator.virtual.node import host_memory
+from wavecast.simulator.virtual.node.acquire import AcquireCheck
 from wavecast.simulator.virtual.node.occupancy import ComputeUnits
 from wavecast.simulator.virtual.node.operations import CopyTask, Operation, Task
 from wavecast.simulator.virtual.node.policy import MOST_ACCESSES, Policy
@@ -71,11 +72,13 @@ class Scheduler:
         stall_instructions: Instructions that workgroups may execute without any operation's or workgroup's start or
             end before the node counts as stuck.
         describe: Says who waits for what.
+        check: Looks for reads without an acquire; None for none.
 
     Attributes:
         time: Slices executed so far; jumps where all wait for a copy or the start of an operation.
         history: Starts and ends of operations.
         parked: Tasks that wait for a change of memory.
+        check: As given.
         stuck: Who waited for what when nothing could happen but that workgroups give up; empty if that never was so.
     """
 
@@ -89,6 +92,7 @@ class Scheduler:
         budget: int,
         stall_instructions: int,
         describe: Callable[[Scheduler], str],
+        check: AcquireCheck | None = None,
     ) -> None:
         self.device, self.machines, self.policy = device, machines, policy
         self.time = 0
@@ -105,6 +109,7 @@ class Scheduler:
         self.parked = Parked()
         self.stuck = ""
         self.describe = describe
+        self.check = check
         policy.begin(len(machines))
 
     def queues(self) -> Iterator[HardwareQueue]:
@@ -122,6 +127,7 @@ class Scheduler:
             memory=self.machines[launch.rank].memory,
             ring=self._ring,
             budget=self._budget,
+            events=None if launch.code is None else launch.code.events,
         )
 
     def spent(self, instructions: int) -> None:

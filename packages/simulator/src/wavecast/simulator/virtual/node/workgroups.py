@@ -10,12 +10,14 @@ import numpy as np
 
 from wavecast.simulator.errors import ExecutionError
 from wavecast.simulator.execute.abi import ArgumentValue, Grid
+from wavecast.simulator.execute.launch_state import workgroup_place
 from wavecast.simulator.execute.slices import RunningWorkgroup, SlicedLaunch
 from wavecast.simulator.execute.trace import RecordKind
 from wavecast.simulator.program.instruction import Instruction
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic.memory_access import classify
 from wavecast.simulator.virtual.node import host_memory
+from wavecast.simulator.virtual.node.acquire import Acquired, CheckedCode
 from wavecast.simulator.virtual.node.operations import Operation, Task, Watched
 
 if TYPE_CHECKING:
@@ -54,7 +56,9 @@ class KernelLaunch(Operation):
         block: Work-items of a workgroup in x, y, z.
         arguments: One value per explicit argument.
         accesses: What its instructions touch.
+        code: What they mean for the check of acquires; None without one.
         sliced: The open launch, while it runs.
+        started: When it was opened.
     """
 
     kind = "kernel"
@@ -63,16 +67,20 @@ class KernelLaunch(Operation):
     block: Grid
     arguments: Sequence[ArgumentValue]
     accesses: GlobalAccesses
+    code: CheckedCode | None = None
     sliced: SlicedLaunch | None = None
+    started: int = 0
 
     def start(self, scheduler: Scheduler) -> None:
         """Open the launch: what is mapped now is what the kernel can reach."""
         self.sliced = scheduler.begin(self)
+        self.started = scheduler.time
 
     def task(self, index: int) -> Task:
         """A workgroup."""
         assert self.sliced is not None
-        return WorkgroupTask(self, index, launch=self, running=self.sliced.start(index))
+        acquired = Acquired(self.started, self.started)
+        return WorkgroupTask(self, index, launch=self, running=self.sliced.start(index), acquired=acquired)
 
     def finish(self) -> None:
         """Close the launch."""
@@ -91,12 +99,14 @@ class WorkgroupTask(Task):
     Attributes:
         launch: Its kernel.
         running: Its registers and progress.
+        acquired: Until when it sees what others wrote.
         polls: The instruction that reads each of the watched places, for messages.
         may_end_alone: Whether it counts while it polls, and so may give up.
     """
 
     launch: KernelLaunch
     running: RunningWorkgroup
+    acquired: Acquired
     polls: tuple[Instruction, ...] = ()
     may_end_alone: bool = False
     _patience: int = field(default=1, repr=False)
@@ -131,6 +141,16 @@ class WorkgroupTask(Task):
             done = self.running.advance(accesses=accesses, instructions=instructions, **options)
         except ExecutionError as error:
             raise type(error)(f"rank {self.operation.rank}: {error}", hint=error.hint) from None
+        if scheduler.check is not None and self.launch.code is not None and self.launch.sliced is not None:
+            scheduler.check.executed(
+                self.launch.code,
+                done.records,
+                self.launch.sliced.buffers,
+                self.acquired,
+                rank=self.operation.rank,
+                place=workgroup_place(self.index, self.launch.grid),
+                time=scheduler.time,
+            )
         scheduler.spent(self.running.instructions - before)
         return None if done.is_done else done.records
 
