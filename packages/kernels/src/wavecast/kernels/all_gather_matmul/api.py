@@ -34,7 +34,8 @@ from wavecast.kernels.async_tp.selection import (
 )
 from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
-from wavecast.kernels.device import active_arch
+from wavecast.kernels.device import active_arch, launch_device
+from wavecast.kernels.grouped_gemm.operands import route_operands
 
 _log = logging.getLogger(__name__)
 
@@ -96,8 +97,11 @@ def all_gather_matmul(
         setting_from() if setting is None else Setting(setting),
     )
     log_selection("all_gather_matmul", chosen)
-    run = _overlapped if chosen.way is Way.OVERLAPPED else decomposed_all_gather_matmul
-    gathered, outs = run(rows, bs, scales, b_inverses, biases, out_dtypes, group)
+    given_all = (rows, bs, scales, b_inverses, biases, out_dtypes, group)
+    if chosen.way is Way.OVERLAPPED:
+        gathered, outs = _overlapped(*given_all, own_rows=return_gathered)
+    else:
+        gathered, outs = decomposed_all_gather_matmul(*given_all)
     ranks = group.size()
     return (
         rows.unfolded(gathered, ranks) if return_gathered else None,
@@ -133,11 +137,17 @@ def _overlapped(
     biases: Sequence[torch.Tensor | None],
     out_dtypes: Sequence[torch.dtype],
     group: dist.ProcessGroup,
+    *,
+    own_rows: bool,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     shard = rows.shard
+    route_operands(shard, *bs, scales.own, scales.every, *b_inverses, *biases)
     chunk_bytes = shard.numel() * shard.element_size()
-    workspace = workspace_of(group, scales_offset(chunk_bytes) + 4 * shard.shape[0])
-    return overlapped_all_gather_matmul(workspace, shard, bs, scales, b_inverses, biases, out_dtypes)
+    with launch_device(shard):
+        workspace = workspace_of(group, scales_offset(chunk_bytes) + 4 * shard.shape[0])
+        return overlapped_all_gather_matmul(
+            workspace, shard, bs, scales, b_inverses, biases, out_dtypes, own_rows=own_rows
+        )
 
 
 def overlapped_all_gather_matmul(
@@ -151,6 +161,7 @@ def overlapped_all_gather_matmul(
     *,
     engine: Engine | None = None,
     code: Code | None = None,
+    own_rows: bool = True,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """The call over any symmetric memory, on checked arguments: the gathered matrix and the products, as matrices.
 
@@ -158,6 +169,7 @@ def overlapped_all_gather_matmul(
         workspace: of this rank.
         shard, bs, scales, b_inverses, biases, out_dtypes: as `all_gather_matmul` has checked them.
         engine: what is to move chunks; None leaves it to the plan.
+        own_rows: whether the gathered matrix is to have this rank's rows too.
         code: whose kernel; None takes what the environment variable ``WAVECAST_ASYNC_TP_CODE`` says.
 
     Raises:
@@ -196,6 +208,6 @@ def overlapped_all_gather_matmul(
             hip=layout,
         )
         factors.append(Factor(b, b_inverse, bias, out, plan))
-    where = Gathered(gathered, a_inverse, scales.own is not None, own_rows=True)
+    where = Gathered(gathered, a_inverse, scales.own is not None, own_rows=own_rows)
     launch_all_gather_matmul(workspace, shard, scales.own, where, factors)
     return gathered, [factor.out for factor in factors]

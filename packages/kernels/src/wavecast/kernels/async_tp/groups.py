@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import torch
 import torch.distributed as dist
 
@@ -26,8 +28,12 @@ def is_symmetric(group: dist.ProcessGroup, device: torch.device) -> bool:
     """Whether the ranks of a group are GPUs of one node that reach each other's memory."""
     if device.type != "cuda" or group.size() > torch.cuda.device_count():
         return False
-    here = torch.cuda.current_device()
-    return all(torch.cuda.can_device_access_peer(here, d) for d in range(group.size()) if d != here)
+    return _reaches_peers(torch.cuda.current_device(), group.size())
+
+
+@cache
+def _reaches_peers(here: int, count: int) -> bool:
+    return all(torch.cuda.can_device_access_peer(here, other) for other in range(count) if other != here)
 
 
 def workspace_of(group: dist.ProcessGroup, window_bytes: int) -> Workspace:

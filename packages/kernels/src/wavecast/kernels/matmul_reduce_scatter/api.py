@@ -11,7 +11,8 @@ from wavecast.kernels.async_tp.messages import reduced_chunk
 from wavecast.kernels.async_tp.products import column_major, sum_in_fp32
 from wavecast.kernels.async_tp.selection import Setting, Way, select_way, setting_from
 from wavecast.kernels.async_tp.workspace import Workspace
-from wavecast.kernels.device import active_arch
+from wavecast.kernels.device import active_arch, launch_device
+from wavecast.kernels.grouped_gemm.operands import route_operands
 from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts
 from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
@@ -67,8 +68,11 @@ def matmul_reduce_scatter(
     log_selection("matmul_reduce_scatter", chosen)
     average = reduce_op == "avg"
     if chosen.way is Way.OVERLAPPED:
-        workspace = workspace_of(group, window_bytes(parts.rows, b.shape[1], group.size()))
-        return parts.unfolded(overlapped_matmul_reduce_scatter(workspace, parts, b, out_dtype, average=average))
+        route_operands(parts.a, b, parts.a_inverse, parts.b_inverse)
+        with launch_device(parts.a):
+            workspace = workspace_of(group, window_bytes(parts.rows, b.shape[1], group.size()))
+            part = overlapped_matmul_reduce_scatter(workspace, parts, b, out_dtype, average=average)
+        return parts.unfolded(part)
     total = decomposed_matmul_reduce_scatter(parts, b, group)
     if average:
         total /= group.size()
