@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-import h200
-import published
-from points import Point, rows_of, summary, table
+import overlap_h200 as h200
+import overlap_published as published
+from overlap_points import Point, rows_of, summary, table
 
 from wavecast.simulator.overlap.practice import Product
 from wavecast.simulator.overlap.sweep import GATHER, SCATTER, Configuration, sweep

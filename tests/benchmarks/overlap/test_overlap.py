@@ -9,8 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 
 import overlap
-import published
-from points import Point, summary
+import overlap_published as published
+from overlap_points import Point, summary
 
 
 def test_the_five_published_overlap_points_are_met_without_a_fitted_contention() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from points import Point
+from overlap_points import Point
 
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.overlap.collectives import collective_time

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from points import Point
+from overlap_points import Point
 
 from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.overlap.collectives import collective_time
