@@ -94,8 +94,11 @@ class UniqueLines:
         Args:
             stride: The one that lines were added with.
         """
-        found = self._table[self._table["cluster"] > 0]
-        return Footprint(found[np.argsort(found["line"])], stride)
+        places = np.flatnonzero(self._table["cluster"])
+        order = np.argsort(self._table["line"][places])
+        found = np.empty(len(places), dtype=LINE)
+        _gather(self._table, places[order], found)
+        return Footprint(found, stride)
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +372,13 @@ def _insert(
         entry["low"] |= event["low"]
         entry["high"] |= event["high"]
     return new
+
+
+@compiled
+def _gather(table: np.ndarray, places: np.ndarray, found: np.ndarray) -> None:
+    """Copy entries; several times as fast as an array of places is for records."""
+    for position in range(len(places)):
+        found[position] = table[places[position]]
 
 
 @compiled
