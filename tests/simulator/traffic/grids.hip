@@ -52,3 +52,10 @@ extern "C" __global__ void triad(float* a, const float* b, const float* c) {
   int i = blockIdx.x * 256 + threadIdx.x;
   a[i] = b[i] + 2.0f * c[i];
 }
+
+// Below a row and right of a column, take the row off; the workgroups elsewhere end at once.
+extern "C" __global__ void corner(float* matrix, int n, int first) {
+  int x = blockIdx.x * 16 + threadIdx.x, y = blockIdx.y * 16 + threadIdx.y;
+  if (x <= first || y <= first) return;
+  matrix[(unsigned long)y * n + x] -= matrix[(unsigned long)first * n + x];
+}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -358,6 +359,18 @@ def test_a_state_shows_nothing_of_the_one_that_had_its_memory_before(device: Dev
         state.release()
     assert found[0] == found[1]
     assert CacheState(device, 1.0).l2_tags is memory
+
+
+@pytest.mark.parametrize("mean", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("private", [0, 500, 20_000])
+def test_private_lines_are_told_from_shared_ones(mean: float, private: int) -> None:
+    """Of 10,000 shared lines so many clusters find each as chance has it, and beside them are private ones."""
+    shared, fraction = 10_000, 0.002
+    chance = [math.exp(-mean) * mean**finds / math.factorial(finds) for finds in range(3)]
+    once, twice = shared * chance[1] + private, shared * chance[2]
+    more = shared * (1 - sum(chance))
+    found = Growth(16, fraction, fraction).factor(once, twice, more) * once
+    assert found == pytest.approx(shared * (chance[0] + chance[1]) + private / fraction, rel=0.1)
 
 
 def test_lines_of_neighbours_that_ran_before_do_not_grow() -> None:

@@ -132,6 +132,8 @@ CASES: dict[str, tuple[str, Grid, Grid, list[Argument]]] = {
     "product by rows": ("panels", (4864, 1, 1), (64, 1, 1), [(M,), (76 * 16 * K,), (19 * M,), 64, 76, 1, 64]),
     "product in groups": ("panels", (4096, 1, 1), (64, 1, 1), [(2 * M,), (512 * K,), (16 * M,), 128, 32, 4, 64]),
     "ragged groups": ("ragged", (3072, 1, 1), (64, 1, 1), [(2 * M,), (4608 * K,), (12 * M,), ENDS, 12, 24, 64]),
+    # A row that all share in the buffer whose other lines each workgroup has for itself.
+    "corner": ("corner", (128, 128, 1), (16, 16, 1), [(4 * M,), 2048, 300]),
     "parts of buffers": ("ragged", (3072, 1, 1), (64, 1, 1), [(4 * M,), (9216 * K,), (24 * M,), ENDS, 12, 24, 64]),
 }
 
@@ -176,4 +178,5 @@ def test_a_sample_moves_what_the_grid_moves(case: str) -> None:
         assert abs(ratio - 1) <= min(bound, 0.05 + 3 * sample.sampling_error), (name, ratio)
     for name in ("bytes_asked", "l2_read_requests", "fabric_write_bytes", "hbm_write_bytes"):
         ratio = getattr(sample, name) / getattr(whole, name)
-        assert abs(ratio - 1) <= 0.02, (name, ratio)
+        # Workgroups that end at once make the counts, too, a matter of chance.
+        assert abs(ratio - 1) <= (0.1 if case == "corner" else 0.02), (name, ratio)

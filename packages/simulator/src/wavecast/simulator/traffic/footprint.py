@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +49,8 @@ _CHUNK = 1 << 16
 _FIRST_SIZE = 1 << 10
 # Of an estimate, that another value may be away from it.
 _STANDARD_ERRORS = 3
+# Of the search for a mean: the largest, below which it is as good as 0, and steps.
+_MOST_FINDS, _SMALL, _HALVINGS = 64.0, 1e-3, 40
 
 
 @dataclass
@@ -115,22 +118,39 @@ class Growth:
     fraction: float
     executed: float
 
-    def factor(self, once: float, twice: float) -> float:
+    def factor(self, once: float, twice: float, more: float = 0.0) -> float:
         """Lines of the grid for each that was found in one cluster and not among its neighbours, itself included.
 
-        A bound from below by Chao and Lin (Biometrics 68, 2012, 912) for a sample without replacement. Where no cluster
-        finds what another found, lines are private and grow with the grid; the more are found twice, the fewer are left
-        to be found.
+        Where no cluster finds what another found, lines are private and grow with the grid. Lines that clusters share
+        are found by some number of them that varies as chance has it: how many are found by more than two, for each
+        found twice, tells the mean, and so how many of those found once are of this kind; the rest are private. The
+        more are found twice, the fewer are left to be found: a bound from below by Chao and Lin (Biometrics 68, 2012,
+        912) for a sample without replacement.
 
         Args:
             once: Lines that one cluster touches.
             twice: Lines that two clusters touch.
+            more: Lines that more than two touch.
         """
         if self.fraction >= 1 or not once:
             return 1.0
         left = 1 - self.fraction
+        shared = min(once, 2 * twice / _mean_finds(more / twice)) if twice else 0.0
         pairs = 2 * twice * self.clusters / max(1, self.clusters - 1)
-        return 1 + once * left / (once * self.fraction + pairs * left)
+        private_left = (once - shared) * left / self.fraction
+        shared_left = shared**2 * left / (shared * self.fraction + pairs * left) if shared else 0.0
+        return 1 + (private_left + shared_left) / once
+
+
+def _mean_finds(ratio: float) -> float:
+    """Mean of a Poisson distribution in which three and more are ``ratio`` times as frequent as two."""
+    low, high = 0.0, _MOST_FINDS
+    for _ in range(_HALVINGS):
+        mean = (low + high) / 2
+        # exp(mean) less its series to the second order, over the term of the second order; the series where that is 0.
+        found = (math.expm1(mean) - mean - mean**2 / 2) / (mean**2 / 2) if mean > _SMALL else mean / 3
+        low, high = (mean, high) if found < ratio else (low, mean)
+    return max(low, _SMALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,17 +189,19 @@ class Footprint:
         if growth.fraction >= 1:
             return self.total()
         clusters = self.entries["clusters"]
-        shared, twice = (int(np.count_nonzero(chosen)) for chosen in (clusters > 1, clusters == 2))
+        twice, more = (int(np.count_nonzero(chosen)) for chosen in (clusters == 2, clusters > 2))
         new = int(np.count_nonzero(self._new))
-        return max(self.total(), self.stride * (shared + growth.factor(new, twice) * new))
+        return max(self.total(), self.stride * (twice + more + growth.factor(new, twice, more) * new))
 
     def scaled_on_xcds(self, growth: Growth) -> float:
         """Lines of each XCD over the whole grid, summed."""
         if growth.fraction >= 1:
             return self.total(self.xcds)
-        once, twice = (int(np.bitwise_count(bits).sum(dtype=np.int64)) for bits in (self._new_on, self._twice_on))
-        shared = int(np.bitwise_count(self.entries["twice"]).sum(dtype=np.int64))
-        return max(self.total(self.xcds), self.stride * (shared + growth.factor(once, twice) * once))
+        once, twice, more = (
+            int(np.bitwise_count(bits).sum(dtype=np.int64))
+            for bits in (self._new_on, self._twice_on, self.entries["thrice"])
+        )
+        return max(self.total(self.xcds), self.stride * (twice + more + growth.factor(once, twice, more) * once))
 
     def new_by_cluster(self, growth: Growth, *, per_xcd: bool) -> np.ndarray:
         """float64, lines that each cluster alone touched and not what runs before its counted workgroups.
