@@ -74,6 +74,17 @@ class Problem:
         return node
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, E4M3FNUZ.dtype])
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_kernel_in_hip_is_right_on_every_rank(
+    ranks: int, dtype: torch.dtype, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Launched with packed arguments, waiting and preempted as Triton's; chunks within one tile, in a drawn order."""
+    monkeypatch.setenv("WAVECAST_ASYNC_TP_CODE", "hip")
+    Problem(ranks, rows=70, dtype=dtype, calls=2).run(seed, None, COPY_ENGINES)
+
+
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 @pytest.mark.parametrize("engine", ["copy-engine", "fetcher"])
 def test_all_gather_matmul_is_right_on_every_rank(ranks: int, engine: Engine) -> None:
