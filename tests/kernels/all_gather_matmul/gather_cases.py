@@ -124,5 +124,6 @@ def hip_plans(
             element_bytes=call.a.element_size(), arch=arch, engine=engine, hip=layout,
         )  # fmt: skip
         assert plan.hip is not None
-        plans.append(replace(plan, hip=replace(plan.hip, programs=2, xcds=2), polls=polls))
+        transport = replace(plan.transport, fetchers=3 if plan.transport.fetchers else 0)
+        plans.append(replace(plan, hip=replace(plan.hip, programs=2, xcds=2), transport=transport, polls=polls))
     return plans

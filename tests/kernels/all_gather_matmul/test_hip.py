@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -9,11 +11,15 @@ import torch
 from gather_cases import fill_windows, hip_plans, make_call, memory_of, run_rank
 from gemms import assert_exact, assert_within_bound
 
+from wavecast.kernels.all_gather_matmul.launch_hip import SOURCE
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import Layout, hip_obstacle
 from wavecast.kernels.async_tp.transport import plan_transport
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
 from wavecast.kernels.device import native_format
+from wavecast.kernels.hip.compiler import compile_hip
+from wavecast.simulator.program.assembly import kernel_names, parse_assembly
+from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.virtual import active_virtual_device
 
 pytest.importorskip("ziglang")
@@ -28,22 +34,25 @@ def workspace_of(call, rank, **options):
 class TestExecuted:
     pytestmark = executes
 
+    @pytest.mark.parametrize("engine", ["copy-engine", "fetcher"])
     @pytest.mark.parametrize("rank", [0, 2])
-    def test_every_tile_once_from_every_chunk(self, virtual_arch: str, rank: int) -> None:
+    def test_every_tile_once_from_every_chunk(self, virtual_arch: str, engine: str, rank: int) -> None:
         """Rows that straddle chunks; rows, columns and a sum that end within a tile and a step."""
         call = make_call(150, [260], 152, 4, torch.bfloat16)
         workspace = workspace_of(call, rank)
-        gathered, (out,) = run_rank(call, workspace, hip_plans(call, virtual_arch, polls=POLLS), own_rows=True)
+        plans = hip_plans(call, virtual_arch, polls=POLLS, engine=engine)
+        gathered, (out,) = run_rank(call, workspace, plans, own_rows=True)
         assert_exact(out, call.exact_and_size()[0])
         assert torch.equal(gathered, call.a)
         assert workspace.state.tolist()[:2] == [2, 0]
 
     @pytest.mark.parametrize("scaled_rows", [True, False])
     def test_fp8_with_scales_bias_and_two_factors(self, virtual_arch: str, scaled_rows: bool) -> None:
+        """The scales of rows are fetched as the rows are; the second launch fetches nothing again."""
         dtype = native_format(virtual_arch).dtype
         call = make_call(40, [72, 136], 160, 2, dtype, scaled_rows=scaled_rows, biased=True)
         workspace = workspace_of(call, 1)
-        _, outs = run_rank(call, workspace, hip_plans(call, virtual_arch, polls=POLLS))
+        _, outs = run_rank(call, workspace, hip_plans(call, virtual_arch, polls=POLLS, engine="fetcher"))
         for index, out in enumerate(outs):
             assert_exact(out, call.exact_and_size(index)[0])
         assert workspace.state[0] == 2
@@ -91,6 +100,53 @@ class TestExecuted:
         assert not written[missing * 256 : missing * 256 + 256].any()
 
 
+@pytest.mark.compile
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+class TestCompiled:
+    def kernels(self, arch: str) -> list[Kernel]:
+        text = compile_hip(SOURCE, arch).assembly
+        found = [parse_assembly(text, name=name) for name in kernel_names(text)]
+        assert len(found) == 4
+        return found
+
+    def test_nothing_spills_and_the_loop_has_wide_accesses_and_nothing_of_waiting(self, arch: str) -> None:
+        for kernel in self.kernels(arch):
+            resources = kernel.resources
+            assert resources.vgpr <= 256
+            assert resources.vgpr_spills == resources.sgpr_spills == resources.scratch_bytes == 0
+            assert resources.lds_bytes == 2 * 2 * 256 * (128 if arch == "gfx950" else 64)
+            blocks = {i.block for i in kernel.instructions if i.opcode.startswith("v_mfma")}
+            assert len(blocks) == 1
+            opcodes = Counter(i.opcode for i in kernel.instructions if i.block in blocks)
+            assert {name for name in opcodes if name.startswith("ds_")} == {"ds_read_b128"}
+            assert not [name for name in opcodes if re.match(r"s_sleep|buffer_|global_|scratch_", name)]
+
+    def test_e5_one_wave_acquires_at_system_scope_before_the_barrier(self, arch: str) -> None:
+        """The poll reads past the caches and drops none; the invalidation is behind it and before the barrier."""
+        for kernel in self.kernels(arch):
+            lines = [" ".join(i.text.split()) for i in kernel.instructions]
+            (poll,) = (i for i, line in enumerate(lines) if re.match(r"global_load_dword v\d+, .* sc0 sc1$", line))
+            acquire = lines.index("buffer_inv sc0 sc1", poll)
+            behind = lines[acquire + 1 :]
+            assert "s_barrier" in behind
+            before_barrier = behind[: behind.index("s_barrier")]
+            assert not [line for line in before_barrier if re.match(r"(global|flat|buffer)_load", line)]
+            assert any(line.startswith("s_sleep") for line in lines[poll:acquire])
+
+    def test_stores_of_all_waves_are_through_before_one_releases_them(self, arch: str) -> None:
+        """Of what was fetched at system scope, before its count; of the call for the device."""
+        for kernel in self.kernels(arch):
+            lines = [" ".join(i.text.split()) for i in kernel.instructions]
+            counts = [i for i, line in enumerate(lines) if line.startswith("global_atomic_add")]
+            written_back = []
+            for count in counts:
+                barrier = max(i for i, line in enumerate(lines[:count]) if line == "s_barrier")
+                waits = [i for i in range(barrier) if re.match(r"s_waitcnt.*vmcnt\(0\)", lines[i])]
+                assert not any(re.match(r"(global|buffer)_store", line) for line in lines[waits[-1] : barrier])
+                written_back += [line for line in lines[barrier:count] if line.startswith("buffer_wbl2")]
+            assert sorted(written_back) == ["buffer_wbl2 sc0 sc1", "buffer_wbl2 sc1"]
+
+
 GOOD = Layout(torch.bfloat16, torch.bfloat16, None, 512, aligned=True)
 
 
@@ -121,8 +177,18 @@ def test_what_it_refuses(layout: dict, sizes: dict, message: str | None) -> None
 
 
 def test_asked_for_where_it_is_not_possible_it_is_an_error() -> None:
-    with pytest.raises(ValueError, match="asked for and not possible: its workgroups do not fetch; take engine 'copy-"):
+    with pytest.raises(ValueError, match="asked for and not possible: N is 510; it takes multiples of 4: pad b with"):
         plan_all_gather_matmul(
-            shard_rows=1024, columns=512, length=512, ranks=8, element_bytes=2, arch="gfx942", engine="fetcher",
-            hip=GOOD,
-        )  # fmt: skip
+            shard_rows=1024, columns=510, length=512, ranks=8, element_bytes=2, arch="gfx942", hip=GOOD
+        )
+
+
+def test_fetchers_and_multipliers_fit_the_device_together() -> None:
+    plan = plan_all_gather_matmul(
+        shard_rows=1024, columns=8192, length=512, ranks=8, element_bytes=2, arch="gfx942", hip=GOOD
+    )
+    assert plan.hip is not None
+    assert plan.transport.fetchers == 16
+    assert plan.programs == plan.transport.fetchers + plan.hip.programs == 304
+    assert plan.block_m == 256
+    assert plan.reason.startswith("kernel in HIP: tiles of 256 × 256, one a compute unit, 288 workgroups; chunks of")

@@ -92,7 +92,7 @@ def test_the_library_gets_the_bytes_that_are_executed(
         name: tensors.get(value) if kind == "P" else value
         for (name, kind), value in zip(PARAMETERS, values, strict=True)
     }
-    KERNEL.launch(given["grid"][0], arguments)
+    KERNEL.launch(given["grid"], arguments)
     name, packed, sizes = last(ctypes.CDLL(str(library)))
     assert name == KERNEL.name
     assert packed == given["packed"]

@@ -1,8 +1,8 @@
 /* Device code of all-gather+matmul on compiler builtins: another path of the operator of kernel.py, for gfx942 and
    gfx950, with that kernel's arguments, signals, counters and order of tiles.
 
-   A workgroup of eight waves, two a SIMD, makes a tile of 256 rows and 256 columns, each wave 128 rows and 64 columns of
-   it in 128 accumulation registers. Rows of both operands come in steps of STEP bytes through registers into one half
+   A workgroup of eight waves, two a SIMD, makes a tile of 256 rows and 256 columns, each wave 128 rows and 64 columns
+   of it in 128 registers of a lane. Rows of both operands come in steps of STEP bytes through registers into one half
    of the LDS, while the other half is multiplied. In LDS, the 16-byte pieces of a row stand in an order that depends on
    the row, so that no bank is asked twice in a phase. What is past the end of the rows, the columns or the sum is read
    as zeros: the buffer resources end there.
@@ -54,7 +54,7 @@ constexpr u32 OUTSIDE = 0x80000000u; /* an offset beyond every buffer */
 constexpr int RESOURCE_WORD = 0x27000; /* raw buffer, 32-bit elements */
 
 /* Words of the state, as in device_signals.py. */
-constexpr int CALL = 0, DONE = 1;
+constexpr int CALL = 0, DONE = 1, FETCHED = 2;
 
 /* Byte of a piece of a row. Rows that are SIDE or a multiple of LINES apart have the same order. */
 DEVICE int place_of(int row, int piece) {
@@ -194,28 +194,50 @@ DEVICE void store_four(__amdgpu_buffer_rsrc_t out, f32x4 x, u32 offset, __bf16) 
                                         0);
 }
 
-/* What is multiplied with, and added to, a tile. */
-struct Epilogue {
+/* The kernel's arguments as they lie in memory, in the order of its parameters. */
+struct Arguments {
+  const char *gathered, *shard, *b;
+  void *out;
   const float *a_inverse, *b_inverse;
   const __bf16 *bias;
-  int a_rows, b_columns;
+  const u32 *signals;
+  u32 *state, *failure;
+  const u64 *windows;
+  int m, shard_rows, n, k_bytes, b_bytes, rank, ranks, polls, a_rows, b_columns, last, xcds, band, fetchers,
+      fetch_scales, scales_at;
 };
+typedef const Arguments __attribute__((address_space(4))) *ArgumentsPlace;
+
+/* The arguments, to be read where this stands: what is not needed in the loop over the sum shall not be kept in
+   scalar registers across it. */
+DEVICE ArgumentsPlace arguments_here() {
+  ArgumentsPlace place = (ArgumentsPlace)__builtin_amdgcn_kernarg_segment_ptr();
+  asm volatile("" : "+s"(place));
+  return place;
+}
 
 /* A wave's part of the tile, 32 rows at a time through its own part of the LDS, so that lanes beside one another store
    what lies beside one another. ``row`` and ``column`` are its first within the tile. */
 template <class Out>
-DEVICE void store_part(const f32x16 (&sums)[ROW_BLOCKS][COLUMN_BLOCKS], char *panel, __amdgpu_buffer_rsrc_t out,
-                       Epilogue with, int first_row, int first_column, int row, int column, int m, int n, int lane) {
+DEVICE void store_part(const f32x16 (&sums)[ROW_BLOCKS][COLUMN_BLOCKS], char *panel, int first_row, int first_column,
+                       int row, int column, int lane) {
   asm("" : "+v"(lane)); /* else what follows from it is computed before the first tile, and kept in registers */
+  const ArgumentsPlace with = arguments_here();
+  const int m = with->m, n = with->n, a_rows = with->a_rows;
+  const float *a_inverse = with->a_inverse, *b_inverse = with->b_inverse;
+  const __bf16 *b_bias = with->bias;
+  const int rows_left = m - first_row < TILE ? m - first_row : TILE;
+  const __amdgpu_buffer_rsrc_t out =
+      buffer((Out *)with->out + (u64)(u32)first_row * (u32)n, (u32)rows_left * (u32)n * (u32)sizeof(Out));
   const int half = lane / SIDE;
   const int tile_column = first_column + column + lane % 16 * 4;
   const bool inside = tile_column < n;
   f32x4 factor = 1.0f, bias = 0.0f;
-  if (inside && with.b_inverse) {
-    if (with.b_columns) factor = *(const f32x4 *)(with.b_inverse + tile_column);
-    else factor = *with.b_inverse;
+  if (inside && b_inverse) {
+    if (with->b_columns) factor = *(const f32x4 *)(b_inverse + tile_column);
+    else factor = *b_inverse;
   }
-  if (inside && with.bias) bias = __builtin_convertvector(*(const bf16x4 *)(with.bias + tile_column), f32x4);
+  if (inside && b_bias) bias = __builtin_convertvector(*(const bf16x4 *)(b_bias + tile_column), f32x4);
 #pragma unroll
   for (int i = 0; i < ROW_BLOCKS; ++i) {
 #pragma unroll
@@ -234,9 +256,9 @@ DEVICE void store_part(const f32x16 (&sums)[ROW_BLOCKS][COLUMN_BLOCKS], char *pa
       const int line = t * 4 + lane / 16;
       const int own_row = row + i * SIDE + line;
       f32x4 x = *(const f32x4 *)(panel + line * LINE_BYTES + (lane % 16 ^ line % 8) * PIECE);
-      if (with.a_inverse) {
+      if (a_inverse) {
         const int tile_row = first_row + own_row;
-        x *= with.a_inverse[with.a_rows && tile_row < m ? tile_row : 0];
+        x *= a_inverse[a_rows && tile_row < m ? tile_row : 0];
         x *= factor;
       }
       x += bias;
@@ -248,25 +270,73 @@ DEVICE void store_part(const f32x16 (&sums)[ROW_BLOCKS][COLUMN_BLOCKS], char *pa
   }
 }
 
+/* Copies every ``parts``-th block of some bytes, a multiple of PIECE, from the ``part``-th on. */
+DEVICE void copy_part(char *target, const char *source, u64 bytes, int part, int parts) {
+  constexpr int AHEAD = 4, BLOCK = THREADS * PIECE;
+  const u64 thread = __builtin_amdgcn_workitem_id_x() * PIECE;
+  for (u64 at = (u64)(u32)part * (AHEAD * BLOCK) + thread; at < bytes; at += (u64)(u32)parts * (AHEAD * BLOCK)) {
+    u32x4 x[AHEAD];
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i)
+      if (at + i * BLOCK < bytes) x[i] = *(const u32x4 *)(source + at + i * BLOCK);
+#pragma unroll
+    for (int i = 0; i < AHEAD; ++i)
+      if (at + i * BLOCK < bytes) *(u32x4 *)(target + at + i * BLOCK) = x[i];
+  }
+}
+
+/* Counts a part of a chunk as written; the one that counts the last sets the signal. A release by one wave is of what
+   has come to the caches, and a barrier waits for LDS alone: each wave waits for its own stores first. */
+DEVICE void count_and_signal(u32 *count, u32 parts, u32 *signal, u32 call) {
+  asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+  workgroup_barrier();
+  if (__builtin_amdgcn_workitem_id_x() != 0) return;
+  if (__scoped_atomic_fetch_add(count, 1u, __ATOMIC_RELEASE, SYSTEM) == parts - 1) {
+    __scoped_atomic_exchange_n(count, 0u, __ATOMIC_ACQUIRE, SYSTEM);
+    __scoped_atomic_store_n(signal, call, __ATOMIC_RELEASE, SYSTEM);
+  }
+}
+
+/* Copies the others' chunks out of their windows, one after another, with their rows' scales where those are to be
+   gathered; signals each when all workgroups that fetch are through. */
+DEVICE void fetch_chunks(ArgumentsPlace with, u32 call, int part) {
+  const int rank = with->rank, ranks = with->ranks, parts = with->fetchers;
+  const u32 rows = with->shard_rows;
+  const u64 chunk_bytes = (u64)rows * (u32)with->k_bytes;
+  for (int step = 1; step < ranks; ++step) {
+    const int source = rank + step < ranks ? rank + step : rank + step - ranks;
+    const char *window = (const char *)with->windows[source];
+    copy_part((char *)with->gathered + (u32)source * chunk_bytes, window, chunk_bytes, part, parts);
+    if (with->fetch_scales) {
+      float *target = (float *)with->a_inverse + (u64)(u32)source * rows;
+      const float *scales = (const float *)(window + with->scales_at);
+      for (u32 i = part * THREADS + __builtin_amdgcn_workitem_id_x(); i < rows; i += (u32)parts * THREADS)
+        target[i] = scales[i];
+    }
+    count_and_signal(with->state + FETCHED + source, parts, (u32 *)with->signals + source, call);
+  }
+}
+
 template <class Type, class Out>
-DEVICE void async_mm(const char *gathered, const char *shard, const char *b, Out *out, Epilogue with,
-                     const u32 *signals, u32 *state, u32 *failure, int m, int shard_rows, int n, int k_bytes,
-                     int b_bytes, int rank, int polls, int last, int xcds, int band) {
+DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows, int n, int k_bytes, int b_bytes,
+                     int rank, int xcds, int band, int fetchers) {
   __attribute__((shared)) static char lds[2 * HALF_BYTES] __attribute__((aligned(16)));
   const int thread = __builtin_amdgcn_workitem_id_x();
   const int lane = thread % WAVE, wave = uniform(thread / WAVE);
   const int row = wave / 4 * WAVE_ROWS, column = wave % 4 * WAVE_COLUMNS;
-  const int workgroup = __builtin_amdgcn_workgroup_id_x();
+  const int all_workgroups = (int)(__builtin_amdgcn_grid_size_x() / THREADS);
+  const int workgroup = (int)__builtin_amdgcn_workgroup_id_x() - fetchers, workgroups = all_workgroups - fetchers;
   const u32 call = state[CALL];
-  const int workgroups = (int)(__builtin_amdgcn_grid_size_x() / THREADS);
+  if (workgroup < 0) fetch_chunks(arguments_here(), call, workgroup + fetchers);
   const int tiles_m = (m + TILE - 1) / TILE, tiles_n = (n + TILE - 1) / TILE;
   const int own_start = rank * shard_rows, own_end = own_start + shard_rows;
   const int turn = (own_start + TILE - 1) / TILE;
   const int steps = (k_bytes + STEP - 1) / STEP;
   const int piece = thread % PIECES, line = thread / PIECES;
   u64 arrived = 0;
-  for (int tile = workgroup % xcds * (workgroups / xcds) + workgroup / xcds; tile < tiles_m * tiles_n;
-       tile += workgroups) {
+  const int tiles = tiles_m * tiles_n;
+  int tile = workgroup < 0 ? tiles : workgroup % xcds * (workgroups / xcds) + workgroup / xcds;
+  for (; tile < tiles; tile += workgroups) {
     const int in_band = band * tiles_n;
     const int which = tile / in_band, inside = tile % in_band;
     const int rows_of_band = tiles_m - which * band < band ? tiles_m - which * band : band;
@@ -274,18 +344,19 @@ DEVICE void async_mm(const char *gathered, const char *shard, const char *b, Out
     if (tile_row >= tiles_m) tile_row -= tiles_m;
     const int first_row = tile_row * TILE, first_column = inside / rows_of_band * TILE;
     const int end = first_row + TILE < m ? first_row + TILE : m;
+    const ArgumentsPlace given = arguments_here();
     const char *a;
     if (first_row >= own_start && end <= own_end) {
-      a = shard + (u64)(u32)(first_row - own_start) * (u32)k_bytes;
+      a = given->shard + (u64)(u32)(first_row - own_start) * (u32)k_bytes;
     } else {
-      a = gathered + (u64)(u32)first_row * (u32)k_bytes;
+      a = given->gathered + (u64)(u32)first_row * (u32)k_bytes;
       bool there = true;
       for (int chunk = first_row / shard_rows; there && chunk <= (end - 1) / shard_rows; ++chunk) {
         if (arrived >> chunk & 1) continue;
-        const u32 seen = wait_for_signal(signals + chunk, call, polls, (u32 *)lds);
+        const u32 seen = wait_for_signal(given->signals + chunk, call, given->polls, (u32 *)lds);
         arrived |= 1ull << chunk;
         if ((int)(seen - call) < 0) {
-          report_failure(failure, chunk, call, seen);
+          report_failure(given->failure, chunk, call, seen);
           there = false;
         }
       }
@@ -306,12 +377,15 @@ DEVICE void async_mm(const char *gathered, const char *shard, const char *b, Out
     auto load = [&](int step) {
       const int start = step * STEP;
       const u32 inside_sum = start + piece * PIECE < k_bytes ? 0 : OUTSIDE;
-      const __amdgpu_buffer_rsrc_t a_rows = buffer(a + start, a_size - start), b_rows = buffer(b_tile + start, b_size - start);
+      const __amdgpu_buffer_rsrc_t a_rows = buffer(a + start, a_size - start);
+      const __amdgpu_buffer_rsrc_t b_rows = buffer(b_tile + start, b_size - start);
 #pragma unroll
       for (int i = 0; i < LOADS; ++i) {
         const u32 r = line + i * LINES;
-        a_next[i] = __builtin_amdgcn_raw_buffer_load_b128(a_rows, (r * (u32)k_bytes + piece * PIECE) | inside_sum, 0, 0);
-        b_next[i] = __builtin_amdgcn_raw_buffer_load_b128(b_rows, (r * (u32)b_bytes + piece * PIECE) | inside_sum, 0, 0);
+        const u32 a_offset = (r * (u32)k_bytes + piece * PIECE) | inside_sum;
+        const u32 b_offset = (r * (u32)b_bytes + piece * PIECE) | inside_sum;
+        a_next[i] = __builtin_amdgcn_raw_buffer_load_b128(a_rows, a_offset, 0, 0);
+        b_next[i] = __builtin_amdgcn_raw_buffer_load_b128(b_rows, b_offset, 0, 0);
       }
     };
     auto keep = [&](char *operands) {
@@ -333,23 +407,20 @@ DEVICE void async_mm(const char *gathered, const char *shard, const char *b, Out
       if (step + 1 < steps) keep(lds + now);
       workgroup_barrier();
     }
-    const __amdgpu_buffer_rsrc_t out_rows =
-        buffer(out + (u64)(u32)first_row * (u32)n, (u32)rows_left * (u32)n * (u32)sizeof(Out));
-    store_part<Out>(sums, lds + wave * PANEL_BYTES, out_rows, with, first_row, first_column, row, column, m, n, lane);
+    store_part<Out>(sums, lds + wave * PANEL_BYTES, first_row, first_column, row, column, lane);
     workgroup_barrier();
   }
-  if (last) finish_call(state, call, workgroups);
+  if (last) finish_call(state, call, all_workgroups);
 }
 
 #define KERNEL(NAME, TYPE, OUT)                                                                                       \
   extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(THREADS, THREADS)))                   \
   __attribute__((amdgpu_waves_per_eu(2, 2))) void                                                                     \
   NAME(const char *gathered, const char *shard, const char *b, OUT *out, const float *a_inverse,                      \
-       const float *b_inverse, const __bf16 *bias, const u32 *signals, u32 *state, u32 *failure, int m,               \
-       int shard_rows, int n, int k_bytes, int b_bytes, int rank, int polls, int a_rows, int b_columns, int last,     \
-       int xcds, int band) {                                                                                          \
-    async_mm<TYPE, OUT>(gathered, shard, b, out, Epilogue{a_inverse, b_inverse, bias, a_rows, b_columns}, signals,    \
-                        state, failure, m, shard_rows, n, k_bytes, b_bytes, rank, polls, last, xcds, band);           \
+       const float *b_inverse, const __bf16 *bias, const u32 *signals, u32 *state, u32 *failure, const u64 *windows,  \
+       int m, int shard_rows, int n, int k_bytes, int b_bytes, int rank, int ranks, int polls, int a_rows,            \
+       int b_columns, int last, int xcds, int band, int fetchers, int fetch_scales, int scales_at) {                  \
+    async_mm<TYPE, OUT>(b, state, last, m, shard_rows, n, k_bytes, b_bytes, rank, xcds, band, fetchers);              \
   }
 
 KERNEL(async_mm_bf16_bf16, BFloat16, __bf16)

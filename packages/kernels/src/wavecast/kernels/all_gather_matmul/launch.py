@@ -186,17 +186,18 @@ def launch_factor(
     if plan.tma is not None:
         _launch_tma(workspace, shard, gathered, factor, plan.tma, last=last)
         return
-    if plan.hip is not None:
-        launch_async_mm(
-            plan.hip, gathered=gathered.rows, shard=shard, b=factor.b, out=factor.out, a_inverse=gathered.a_inverse,
-            b_inverse=factor.b_inverse, bias=factor.bias, signals=memory.signals(memory.rank), state=workspace.state,
-            failure=workspace.failure, rank=memory.rank, polls=plan.polls, last=last,
-        )  # fmt: skip
-        return
     gemm, (rows, k), n = plan.gemm, shard.shape, factor.out.shape[1]
     fetchers = plan.transport.fetchers if first else 0
     words = gathered.rows.view(-1).view(_widest(rows * k * shard.element_size()))
     windows = memory.window_addresses() if fetchers else None
+    if plan.hip is not None:
+        launch_async_mm(
+            plan.hip, gathered=gathered.rows, shard=shard, b=factor.b, out=factor.out, a_inverse=gathered.a_inverse,
+            b_inverse=factor.b_inverse, bias=factor.bias, signals=memory.signals(memory.rank), state=workspace.state,
+            failure=workspace.failure, windows=windows, rank=memory.rank, ranks=memory.ranks, polls=plan.polls,
+            fetchers=fetchers, fetch_scales=gathered.fetch_scales, scales_at=scales_at, last=last,
+        )  # fmt: skip
+        return
     unit, n_unit = unit_of(k, factor.b.stride(1)), unit_of(n)
     a_inverse, b_inverse = gathered.a_inverse, factor.b_inverse
     all_gather_matmul_kernel[(gemm.programs + fetchers,)](

@@ -16,13 +16,14 @@ PARAMETERS = (
         (name, POINTER)
         for name in (
             "gathered", "shard", "b", "out", "a_inverse", "b_inverse", "bias", "signals", "state", "failure",
+            "windows",
         )
     ),
     *(
         (name, INT32)
         for name in (
-            "m", "shard_rows", "n", "k_bytes", "b_bytes", "rank", "polls", "a_rows", "b_columns", "last", "xcds",
-            "band",
+            "m", "shard_rows", "n", "k_bytes", "b_bytes", "rank", "ranks", "polls", "a_rows", "b_columns", "last",
+            "xcds", "band", "fetchers", "fetch_scales", "scales_at",
         )
     ),
 )  # fmt: skip
@@ -48,14 +49,23 @@ def launch_async_mm(
     signals: torch.Tensor,
     state: torch.Tensor,
     failure: torch.Tensor,
+    windows: torch.Tensor | None,
     rank: int,
+    ranks: int,
     polls: int,
+    fetchers: int,
+    fetch_scales: bool,
+    scales_at: int,
     last: bool,
 ) -> None:
-    """Multiply the rows of every rank as they come; the tensors are as `all_gather_matmul_kernel` takes them."""
+    """Multiply the rows of every rank as they come; arguments are as `all_gather_matmul_kernel` takes them.
+
+    Raises:
+        ValueError: a window's scales begin beyond what the kernel's 32-bit number holds.
+    """
     size = shard.element_size()
     hip_kernel(shard.dtype, out.dtype).launch(
-        plan.programs,
+        (plan.programs + fetchers, 1, 1),
         {
             "gathered": gathered,
             "shard": shard,
@@ -67,17 +77,22 @@ def launch_async_mm(
             "signals": signals,
             "state": state,
             "failure": failure,
+            "windows": windows,
             "m": gathered.shape[0],
             "shard_rows": shard.shape[0],
             "n": out.shape[1],
             "k_bytes": shard.shape[1] * size,
             "b_bytes": b.stride(1) * size,
             "rank": rank,
+            "ranks": ranks,
             "polls": polls,
             "a_rows": a_inverse is not None and a_inverse.ndim > 0,
             "b_columns": b_inverse is not None and b_inverse.ndim > 0,
             "last": last,
             "xcds": plan.xcds,
             "band": plan.band,
+            "fetchers": fetchers,
+            "fetch_scales": fetch_scales,
+            "scales_at": scales_at if fetchers else 0,
         },
     )

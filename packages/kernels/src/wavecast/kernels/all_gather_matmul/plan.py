@@ -42,10 +42,7 @@ class AllGatherMatmulPlan:
     @property
     def programs(self) -> int:
         """Programs of the grid."""
-        other = self.hip or self.tma
-        if other is not None:
-            return other.programs
-        return self.gemm.programs + self.transport.fetchers
+        return (self.hip or self.tma or self.gemm).programs + self.transport.fetchers
 
     @property
     def reason(self) -> str:
@@ -78,14 +75,11 @@ def plan_all_gather_matmul(
         tma_bytes: bytes of an element of the result, and between columns of b, of operands that begin at multiples of
             16 bytes and a product without bias: what the tensor memory accelerator can then do is left to it. None: it
             cannot.
-        hip: tensors for which the kernel in HIP is asked for; by itself it moves nothing, so that ``engine`` is
-            ``copy-engine`` if it is None.
+        hip: tensors for which the kernel in HIP is asked for.
 
     Raises:
         ValueError: an engine that is none on this architecture; the kernel in HIP is asked for and cannot do it.
     """
-    if hip is not None and engine is None:
-        engine = "copy-engine"
     transport = plan_transport(arch=arch, chunk_bytes=shard_rows * length * element_bytes, engine=engine)
     gemm = plan_gemm(ranks * shard_rows, columns, length, element_bytes=element_bytes, arch=arch)
     tma = None

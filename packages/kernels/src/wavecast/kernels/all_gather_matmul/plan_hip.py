@@ -34,7 +34,7 @@ class HipPlan:
     """How the kernel in HIP carries out a product.
 
     Attributes:
-        programs: workgroups.
+        programs: workgroups that multiply.
         band: rows of tiles that are visited column by column.
         xcds: dies that workgroups are dealt to in turn.
     """
@@ -100,7 +100,6 @@ def hip_obstacle(
             layout.bias_dtype not in (None, torch.bfloat16),
             lambda: f"the bias is {layout.bias_dtype}; it takes bfloat16",
         ),
-        (transport.fetchers > 0, lambda: "its workgroups do not fetch; take engine 'copy-engine' or 'blit'"),
         (not layout.aligned, lambda: f"a tensor does not begin at a multiple of {PIECE_BYTES} bytes"),
         (
             k_bytes == 0 or k_bytes % PIECE_BYTES != 0,
@@ -130,5 +129,5 @@ def hip_obstacle(
 def plan_hip(*, shard_rows: int, columns: int, ranks: int, transport: TransportPlan) -> HipPlan:
     """The grid of a product that has no obstacle; arguments as for `hip_obstacle`."""
     tiles = -(-ranks * shard_rows // TILE) * -(-columns // TILE)
-    programs = max(min(transport.most_units, tiles) // XCDS * XCDS, XCDS)
+    programs = max(min(transport.most_units - transport.fetchers, tiles) // XCDS * XCDS, XCDS)
     return HipPlan(programs, band=band_within(shard_rows, TILE, BAND))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wavecast.kernels.colwise_per_group.api import ColwiseQuantized, colwise_per_group
+from wavecast.kernels.colwise_per_group.api import ColwiseQuantized, colwise_per_group, colwise_per_group_hip
 from wavecast.kernels.colwise_per_group.baseline import VARIANTS
 
-__all__ = ["VARIANTS", "ColwiseQuantized", "colwise_per_group"]
+__all__ = ["VARIANTS", "ColwiseQuantized", "colwise_per_group", "colwise_per_group_hip"]

@@ -10,6 +10,7 @@ import torch
 from wavecast.kernels.checks import check_fits_int32, check_grid_rows, check_offsets, check_row_major, check_tensor
 from wavecast.kernels.colwise_per_group.kernel import colwise_per_group_kernel
 from wavecast.kernels.colwise_per_group.kernel_split import column_amax_kernel, column_cast_kernel
+from wavecast.kernels.colwise_per_group.launch_hip import launch_colwise_hip
 from wavecast.kernels.colwise_per_group.launch_tma import choose_tma, launch_tma
 from wavecast.kernels.colwise_per_group.plan import Plan, plan
 from wavecast.kernels.colwise_per_group.plan_split import SplitPlan, plan_split
@@ -118,6 +119,32 @@ def colwise_per_group(
         ValueError: wrong rank, dtype, layout or device; sizes beyond 32-bit offsets in a tile.
     """
     return COLWISE.run(launch_planned, x, offs, format=format, power_of_two=power_of_two)
+
+
+def colwise_per_group_hip(
+    x: torch.Tensor,
+    offs: torch.Tensor,
+    *,
+    format: Fp8Format | None = None,  # noqa: A002 - what users call it
+    power_of_two: bool = False,
+) -> ColwiseQuantized:
+    """`colwise_per_group` by a kernel in HIP: the same bytes, on gfx942 and gfx950.
+
+    It takes bf16 and fp16 to the E4M3 format of the architecture, rows and columns in multiples of 8.
+
+    Raises:
+        ValueError: as `colwise_per_group`, or what the kernel does not take, with the reason.
+        RuntimeError: there is neither hipcc nor ziglang to compile it.
+    """
+    return COLWISE.run(_launch_hip, x, offs, format=format, power_of_two=power_of_two)
+
+
+def _launch_hip(x: torch.Tensor, offs: torch.Tensor, out: ColwiseQuantized, conversion: Conversion) -> None:
+    values, scale, inverse = out
+    assert inverse is not None
+    launch_colwise_hip(
+        x, offs, values, scale, inverse, fmt=conversion.fmt, power_of_two=conversion.power_of_two, arch=conversion.arch
+    )
 
 
 def launch_colwise(

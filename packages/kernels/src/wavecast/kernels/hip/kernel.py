@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,8 +56,12 @@ class HipKernel:
             given = ", ".join(f"{name} {value}" for name, value in zip(names, values, strict=True))
             raise ValueError(f"an argument of {self.name} does not fit its type ({error}): {given}") from error
 
-    def launch(self, workgroups: int, arguments: Mapping[str, Any]) -> None:
+    def launch(self, grid: Sequence[int], arguments: Mapping[str, Any]) -> None:
         """Launch on the device and stream that are current; sizes and strides are the caller's to check.
+
+        Args:
+            grid: workgroups in x, y, z.
+            arguments: as for `pack`.
 
         Raises:
             ValueError: no AMD device is active or one that the source is not for, or arguments do not fit.
@@ -67,7 +71,7 @@ class HipKernel:
         function = runtime.get_function(runtime.load_module(compile_hip(self.source, runtime.arch)), self.name)
         runtime.launch(
             function,
-            grid=(workgroups, 1, 1),
+            grid=grid,
             block=(self.threads, 1, 1),
             packed=self.pack(arguments, runtime),
             stream=runtime.current_stream(),
