@@ -186,7 +186,7 @@ def _wavecast_kernel(
     return Kernel("async matmul", "async-matmul", shape, workgroups, waits)
 
 
-_PIECES = 4  # of a part that is written to another GPU while the next piece is computed
+_PIECES = 16  # of a part that is written to another GPU while the next piece is computed
 
 
 def wavecast_scatter(product: Product, node: Node) -> Program:
@@ -202,9 +202,11 @@ def wavecast_scatter(product: Product, node: Node) -> Program:
     if product.m % ranks:
         raise misuse(f"{product.m} rows do not divide by {ranks} GPUs", hint="give a multiple: --shape m=…")
     rows = product.m // ranks
-    gemm = plan_matmul_reduce_scatter(
-        rows=rows, columns=product.n, length=product.k, ranks=ranks, element_bytes=BF16_BYTES, arch=node.device.arch
-    ).gemm
+    plan = plan_matmul_reduce_scatter(
+        rows=rows, columns=product.n, length=product.k, ranks=ranks, element_bytes=BF16_BYTES, arch=node.device.arch,
+        tma_stride_bytes=BF16_BYTES * product.k,
+    )  # fmt: skip
+    gemm = plan.gemm if plan.tma is None else plan.tma
     tiles = -(-rows // gemm.block_m) * -(-product.n // gemm.block_n)
     shape: dict[str, int | str] = {
         "M": product.m, "N": product.n, "K": product.k, "dtype": product.dtype, "block_m": gemm.block_m,
