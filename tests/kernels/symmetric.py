@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from gemms import fill_nan
 
-from wavecast.kernels.async_tp.symmetric import COMPUTE
+from wavecast.kernels.async_tp.gpu_streams import GpuStreams
 
 
 class ImmediateMemory:
@@ -97,7 +97,7 @@ class ImmediateMemory:
         return next((rank for rank, found in enumerate(inside) if found), None)
 
 
-class StreamedMemory(ImmediateMemory):
+class StreamedMemory(GpuStreams, ImmediateMemory):
     """The same with CUDA's streams: copies and signals are work on them, beside the kernel that waits for them.
 
     Args:
@@ -106,33 +106,19 @@ class StreamedMemory(ImmediateMemory):
     """
 
     def __init__(self, *given: int, delay_cycles: int = 0, **options: Any) -> None:
-        super().__init__(*given, device="cuda", **options)
+        GpuStreams.__init__(self)
+        ImmediateMemory.__init__(self, *given, device="cuda", **options)
         self._delay_cycles = delay_cycles
-        self._streams: dict[str, torch.cuda.Stream] = {}
-
-    def stream(self, name: str) -> Any:
-        if name == COMPUTE:
-            return torch.cuda.current_stream()
-        return self._streams.setdefault(name, torch.cuda.Stream(priority=-1))
-
-    def launching(self, stream: Any) -> AbstractContextManager[Any]:
-        return torch.cuda.stream(stream)
-
-    def wait_stream(self, stream: Any, other: Any) -> None:
-        stream.wait_stream(other)
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, stream: Any) -> None:
-        with torch.cuda.stream(stream):
-            if self._delay_cycles:
+        if self._delay_cycles:
+            with self.launching(stream):
                 torch.cuda._sleep(self._delay_cycles)
-            target.copy_(source)
+        GpuStreams.copy(self, target, source, stream)
 
     def write_signal(self, rank: int, index: int, value: int | torch.Tensor, stream: Any) -> None:
-        if index in self.withheld:
-            return
-        with torch.cuda.stream(stream):
-            word = self.pads[rank][index : index + 1]
-            word.fill_(value) if isinstance(value, int) else word.copy_(value)
+        if index not in self.withheld:
+            self.set_word(self.pads[rank][index : index + 1], value, stream)
 
     def barrier(self, stream: Any) -> None:
         """Nothing: the other ranks are buffers that are already full."""

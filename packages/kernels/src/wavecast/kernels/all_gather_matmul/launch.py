@@ -101,21 +101,24 @@ def launch_all_gather_matmul(
         # multiprocessor is left for it, which takes a millisecond for what all of them copy in 40 us.
         used.append(local)
         memory.wait_stream(local, compute)
-        memory.copy(chunks[rank], shard, local)
-        if awaited:  # else nothing would keep the number of the call from being raised before it is written
-            memory.write_signal(rank, rank, workspace.call_number, local)
+        with memory.launching(local):
+            memory.copy(chunks[rank], shard, local)
+            if awaited:  # else nothing would keep the number of the call from being raised before it is written
+                memory.write_signal(rank, rank, workspace.call_number, local)
     memory.barrier(compute)
     if transport.fetchers == 0:
         used.append(fetch)
         memory.wait_stream(fetch, compute)
-        for source in fetch_order(rank, memory.ranks):
-            for piece in _pieces(rows, chunk_bytes, transport.piece_bytes):
+        pieces = _pieces(rows, chunk_bytes, transport.piece_bytes)
+        with memory.launching(fetch):
+            for source in fetch_order(rank, memory.ranks):
                 window = memory.window(source, (rows, k), shard.dtype)
-                memory.copy(chunks[source, piece], window[piece], fetch)
-            if scale_chunks is not None:
-                window = memory.window(source, (rows,), torch.float32, scales_at)
-                memory.copy(scale_chunks[source], window, fetch)
-            memory.write_signal(rank, source, workspace.call_number, fetch)
+                for piece in pieces:
+                    memory.copy(chunks[source, piece], window[piece], fetch)
+                if scale_chunks is not None:
+                    window = memory.window(source, (rows,), torch.float32, scales_at)
+                    memory.copy(scale_chunks[source], window, fetch)
+                memory.write_signal(rank, source, workspace.call_number, fetch)
     with memory.launching(compute):
         for factor in factors:
             launch_factor(workspace, shard, gathered, factor, scales_at, first=factor is factors[0],

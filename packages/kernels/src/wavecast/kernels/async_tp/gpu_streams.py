@@ -1,0 +1,62 @@
+"""Streams of CUDA or HIP by name, and what is put on them, at little cost for the host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any
+
+import torch
+
+from wavecast.kernels.async_tp.symmetric import COMPUTE
+
+
+class GpuStreams:
+    """The part of `SymmetricMemory` that concerns streams alone.
+
+    To make a stream the current one takes the host some microseconds, and a call puts a dozen things on streams: where
+    a stream is the current one already, nothing is done. So the caller's stream is to be asked for anew in every call.
+    """
+
+    def __init__(self) -> None:
+        self._streams: dict[str, torch.cuda.Stream] = {}
+        self._current: torch.cuda.Stream | None = None
+
+    def stream(self, name: str) -> torch.cuda.Stream:
+        """See `SymmetricMemory.stream`; those that are made here go before others."""
+        if name == COMPUTE:
+            self._current = torch.cuda.current_stream()
+            return self._current
+        if name not in self._streams:
+            self._streams[name] = torch.cuda.Stream(priority=-1)
+        return self._streams[name]
+
+    def launching(self, stream: torch.cuda.Stream) -> AbstractContextManager[Any]:
+        """See `SymmetricMemory.launching`."""
+        return nullcontext() if stream is self._current else self._switched(stream)
+
+    @contextmanager
+    def _switched(self, stream: torch.cuda.Stream) -> Iterator[None]:
+        before, self._current = self._current, stream
+        try:
+            with torch.cuda.stream(stream):
+                yield
+        finally:
+            self._current = before
+
+    def wait_stream(self, stream: torch.cuda.Stream, other: torch.cuda.Stream) -> None:
+        """See `SymmetricMemory.wait_stream`."""
+        stream.wait_stream(other)
+
+    def copy(self, target: torch.Tensor, source: torch.Tensor, stream: torch.cuda.Stream) -> None:
+        """See `SymmetricMemory.copy`; tensors live on: the caller's stream waits for this one before a call ends."""
+        with self.launching(stream):
+            target.copy_(source, non_blocking=True)
+
+    def set_word(self, word: torch.Tensor, value: int | torch.Tensor, stream: torch.cuda.Stream) -> None:
+        """Set a word when the stream comes to it: a copy of 4 bytes if the value is on the device."""
+        with self.launching(stream):
+            if isinstance(value, int):
+                word.fill_(value)
+            else:
+                word.copy_(value, non_blocking=True)
