@@ -210,6 +210,7 @@ def test_streams_that_share_a_queue_run_one_after_the_other() -> None:
         (program(2, (0, "s", [Copy(0, 1, 8, "dma")])), "copy-engine, blit, fetcher"),  # type: ignore[arg-type]
         (program(2, (0, "s", [WaitEvent("x")])), "'x', never recorded"),
         (program(2, (0, "s", [WaitEvent("x"), Record("x")])), "no host can enqueue stream 's'"),
+        (program(2, (0, "s", [Record("x")]), (1, "s", [Record("x")])), "records event 'x' twice"),
         (program(2, (0, "s", []), (0, "s", [])), "two streams of one name"),
         (program(2, (0, "s", [kernel("k", 0)])), "no workgroups"),
     ],

@@ -117,9 +117,16 @@ def check(program: ProgramLike, node: Node) -> None:
     """
     if program.ranks != node.ranks:
         raise OverlapError(f"program {program.name!r} is for {program.ranks} GPUs, the node has {node.ranks}")
-    recorded = {
+    records = [
         operation.event for stream in program.streams for operation in stream.operations if operation.kind == "record"
-    }
+    ]
+    recorded = set(records)
+    if len(recorded) < len(records):
+        twice = next(event for event in records if records.count(event) > 1)
+        raise OverlapError(
+            f"program {program.name!r} records event {twice!r} twice; an event is one place of the program",
+            hint="give each record a name of its own",
+        )
     names = [(stream.rank, stream.name) for stream in program.streams]
     if len(set(names)) < len(names):
         raise OverlapError(f"program {program.name!r} has two streams of one name on one GPU: {sorted(names)}")

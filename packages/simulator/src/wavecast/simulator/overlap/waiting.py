@@ -9,7 +9,8 @@ from wavecast.simulator.overlap.outcome import Deadlock, Holder
 
 if TYPE_CHECKING:
     from wavecast.simulator.overlap.queues import Item
-    from wavecast.simulator.overlap.simulate import Running, Simulation
+    from wavecast.simulator.overlap.running import Running
+    from wavecast.simulator.overlap.simulate import Simulation
 
 
 def explain(simulation: Simulation, at_us: float) -> Deadlock:
