@@ -255,7 +255,8 @@ def test_a_recording_of_ncu_on_an_h200() -> None:
         *("row_amax_kernel", "scale_kernel", "multiply_kernel", "saturating_cast_kernel"),
         *("rowwise_resident_kernel", "two_pass_kernel", "fill_kernel", "tile_scale_kernel", "tile_cast_kernel"),
     ]
-    assert all(set(item.raw) == set(NCU_METRICS) for item in dispatches)
+    # It was asked for the same metrics but for two, which counted hits.
+    assert all(len(set(NCU_METRICS) - set(item.raw)) == 2 for item in dispatches)
     amax, _, _, cast, fused, bytewise, *_ = (counters_of(item.raw, tool="ncu") for item in dispatches)
     values = 4096 * 2048
     # Each value of 2 bytes is read once, in whole sectors; rows are of 2,048 values, 8 a lane.

@@ -886,6 +886,10 @@ def _predicted_counters(traffic: Traffic, *, arch: str) -> dict[str, float]:
         written = traffic.fabric_write_bytes - traffic.last_write_back_bytes
         found["memory.hbm_write_bytes"] = written
         found["memory.bytes_transferred_hbm"] = traffic.fabric_read_bytes + written
+        found["memory.load_sectors"] = sum(row.sectors for row in traffic.instructions if row.kind == "load")
+        found["memory.store_sectors"] = sum(row.sectors for row in traffic.instructions if row.kind == "store")
+        # Writes are counted in sectors here, and hits of lines read: neither is what the profiler counts.
+        del found["memory.l2_write_requests"], found["memory.l2_hit_rate"]
     else:
         requests = traffic.l2_read_requests + traffic.l2_write_requests
         found["memory.bytes_transferred_l2"] = requests * LINE_BYTES

@@ -18,7 +18,7 @@ from wavecast.cli.measuring.metrics import NCU_METRICS, ROCPROF_PASSES, counters
 from wavecast.cli.measuring.profiler_output import Dispatch, ProfilerOutputError, parse_ncu, parse_rocprof
 from wavecast.cli.prediction import Case
 
-NO_PERMISSION = ("ERR_NVGPUCTRPERM", "permission", "Permission denied", "not authorized")
+NO_PERMISSION = ("ERR_NVGPUCTRPERM", "does not have permission", "Permission denied", "not authorized")
 KEPT = "the times have been measured and are kept"
 
 Key = tuple[int, str]

@@ -81,23 +81,24 @@ def chase_kernel(next_ptr, start_ptr, out_ptr, steps, LANES: tl.constexpr):
 
 
 @triton.jit
-def atomic_chain_kernel(counter_ptr, out_ptr, steps, SEM: tl.constexpr, SCOPE: tl.constexpr):
-    """One lane adds, and each addition waits for the one before."""
-    before = tl.atomic_add(counter_ptr, 0, sem="relaxed", scope=SCOPE)
+def atomic_chain_kernel(counter_ptr, out_ptr, steps, SEM: tl.constexpr, SCOPE: tl.constexpr, LANES: tl.constexpr):
+    """One lane adds, and each addition waits for the one before; a vector, whose result no other lane has to get."""
+    lanes = tl.arange(0, LANES)
+    before = tl.zeros((LANES,), tl.int32)
     for _ in range(steps):
-        before = tl.atomic_add(counter_ptr, 1 + (before >> 30), sem=SEM, scope=SCOPE)
-    tl.store(out_ptr, before)
+        before = tl.atomic_add(counter_ptr + lanes, 1 + (before >> 30), mask=lanes == 0, sem=SEM, scope=SCOPE)
+    tl.store(out_ptr + lanes, before)
 
 
 @triton.jit
 def fence_after_store_kernel(target_ptr, counters_ptr, steps, BLOCK: tl.constexpr, SEM: tl.constexpr):
-    """Every program stores a block and then adds to a counter of its own, again and again."""
+    """Every program stores a block, and one of its lanes then adds to a counter of its own, again and again."""
     program = tl.program_id(0)
-    lanes = program * BLOCK + tl.arange(0, BLOCK)
-    before = 0
+    lanes = tl.arange(0, BLOCK)
+    before = tl.zeros((BLOCK,), tl.int32)
     for step in range(steps):
-        tl.store(target_ptr + lanes, tl.full((BLOCK,), 0, tl.int32) + step + (before >> 30))
-        before = tl.atomic_add(counters_ptr + program * 64, 1, sem=SEM, scope="gpu")
+        tl.store(target_ptr + program * BLOCK + lanes, step + (before >> 30))
+        before = tl.atomic_add(counters_ptr + program * BLOCK + lanes, 1, mask=lanes == 0, sem=SEM, scope="gpu")
 
 
 @triton.jit

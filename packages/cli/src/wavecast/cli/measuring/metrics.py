@@ -81,6 +81,7 @@ _CONFLICTS = (
     "l1tex__data_bank_conflicts_pipe_lsu_mem_shared_op_st.sum",
 )
 _SHARED = ("smsp__inst_executed_op_shared_ld.sum", "smsp__inst_executed_op_shared_st.sum")
+_HITS, _MISSES = (f"lts__t_sectors_srcunit_tex_lookup_{what}.sum" for what in ("hit", "miss"))
 _L2 = "lts__t_{}_srcunit_tex_op_{}.sum"
 
 METRICS: tuple[Metric, ...] = (
@@ -162,7 +163,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "memory.l2_hit_rate",
         "Per cent of what reaches the L2",
-        Source(("lts__t_sector_hit_rate.pct",), lambda raw: raw["lts__t_sector_hit_rate.pct"]),
+        _ratio((_HITS,), (_HITS, _MISSES), 100.0),
         _ratio(("TCC_HIT_sum",), ("TCC_HIT_sum", "TCC_MISS_sum"), 100.0),
         adds_up=False,
     ),

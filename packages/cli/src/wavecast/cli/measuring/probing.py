@@ -264,14 +264,15 @@ class Prober:
         return chain
 
     def _atomics(self) -> None:
-        counter = torch.zeros(64, dtype=torch.int32, device=self._device)
-        out = torch.zeros(1, dtype=torch.int32, device=self._device)
+        counter = torch.zeros(self._lanes, dtype=torch.int32, device=self._device)
+        out = torch.zeros_like(counter)
         steps = CHAIN_STEPS
         for at in SEMANTICS:
             sem, scope = at.split()
 
             def chain(sem: str = sem, scope: str = scope) -> None:
-                kernels.atomic_chain_kernel[(1,)](counter, out, steps, SEM=sem, SCOPE=scope, num_warps=1)
+                words = {"SEM": sem, "SCOPE": scope, "LANES": self._lanes, "num_warps": 1}
+                kernels.atomic_chain_kernel[(1,)](counter, out, steps, **words)
 
             self.probes.add("atomic chain", at, 1e3 * self._net_us(chain) / steps, "ns")
         target = torch.zeros(1 << 20, dtype=torch.float32, device=self._device)
@@ -288,7 +289,7 @@ class Prober:
     def _fences(self) -> None:
         block, steps = self._lanes * WARPS, FENCE_STEPS
         target = torch.zeros(self._cus * block, dtype=torch.int32, device=self._device)
-        counters = torch.zeros(self._cus * 64, dtype=torch.int32, device=self._device)
+        counters = torch.zeros(self._cus * block, dtype=torch.int32, device=self._device)
         found = {}
         for sem in ("relaxed", "release", "acq_rel"):
 

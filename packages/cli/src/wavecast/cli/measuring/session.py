@@ -66,7 +66,7 @@ class _OnOne:
 
 
 def measure_case(
-    case: Case, benches: Sequence[Bench], machine: Machine, *, seconds: float, done: Callable[[str], None] = print
+    case: Case, benches: Sequence[Bench], machine: Machine, *, seconds: float, done: Callable[[str], None]
 ) -> CaseResult:
     """Check and time the variants of a case.
 
