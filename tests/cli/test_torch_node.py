@@ -181,8 +181,26 @@ def test_a_program_that_fails_ends_the_others() -> None:
             raise LookupError("of rank 1")
         group.barrier()
 
-    with virtual_node("mi300x", 2) as node, pytest.raises(LookupError, match="of rank 1"):
+    with virtual_node("mi300x", 2) as node, pytest.raises(LookupError, match="of rank 1") as error:
         run_on_ranks(node, program)
+    assert error.value.__notes__ == ["in the program of rank 1"]
+
+
+def test_a_program_that_cleans_up_after_a_failure_of_another_ends_too() -> None:
+    cleaned = []
+
+    def program(group: NodeGroup) -> None:
+        if group.rank() == 1:
+            raise LookupError("of rank 1")
+        try:
+            group.barrier()
+        finally:
+            cleaned.append(group.rank())
+            group.barrier()
+
+    with virtual_node("mi300x", 3) as node, pytest.raises(LookupError):
+        run_on_ranks(node, program)
+    assert set(cleaned) <= {0, 2}
 
 
 def test_a_tensor_of_another_rank_is_not_reached() -> None:

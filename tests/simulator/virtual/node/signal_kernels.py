@@ -14,11 +14,23 @@ def wait_kernel(signals, index, value):
 
 
 @triton.jit
-def sum_chunks_kernel(gathered, signals, result, first, CHUNKS: tl.constexpr, SIZE: tl.constexpr, WAITS: tl.constexpr):
-    """One workgroup a chunk, from ``first`` on: wait for its signal, then write its elements plus its number."""
+def sum_chunks_kernel(
+    gathered,
+    signals,
+    result,
+    first,
+    CHUNKS: tl.constexpr,
+    SIZE: tl.constexpr,
+    WAITS: tl.constexpr,
+    OFF: tl.constexpr = 0,
+):
+    """One workgroup a chunk, from ``first`` on: wait for its signal, then write its elements plus its number.
+
+    It waits for the signal of the chunk that is ``OFF`` further, which is right for 0 alone.
+    """
     chunk = (tl.program_id(0) + first) % CHUNKS
     if WAITS:
-        while tl.atomic_add(signals + chunk, 0, sem="acquire", scope="sys") != 1:
+        while tl.atomic_add(signals + (chunk + OFF) % CHUNKS, 0, sem="acquire", scope="sys") != 1:
             pass
     place = chunk * SIZE + tl.arange(0, SIZE)
     tl.store(result + place, tl.load(gathered + place) + chunk)

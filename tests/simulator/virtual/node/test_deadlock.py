@@ -76,6 +76,18 @@ def test_compute_units_left_free_in_the_total_are_not() -> None:
     assert outcomes == {"done", "deadlock"}
 
 
+@pytest.mark.parametrize(("grid", "stuck"), [(304, True), (256, False)])
+def test_an_mi300x_is_starved_unless_a_unit_of_each_shader_engine_is_free(grid: int, stuck: bool) -> None:
+    """One workgroup a unit: each of 32 shader engines has at least 9 of the 304 units, and 8 of them are filled."""
+    device = load_device("mi300x").with_value("compute.waves_per_simd", 1)
+    with virtual_node(device, 1, 4) as node:
+        if stuck:
+            with pytest.raises(DeadlockError, match="for room in shader engine"):
+                spin(node, grid)
+        else:
+            spin(node, grid)
+
+
 def test_a_command_processor_needs_no_compute_unit() -> None:
     with virtual_node(small_device(), 1, options=NodeOptions(stream_operations="command-processor")) as node:
         spin(node, 8 * ON_ONE)

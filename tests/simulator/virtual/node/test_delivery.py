@@ -23,10 +23,10 @@ class Gathering:
     """
 
     def __init__(
-        self, ranks: int, chunks: int, *, waits: bool = True, copy_streams: int = 1, ring: bool = False
+        self, ranks: int, chunks: int, *, waits: bool = True, copy_streams: int = 1, ring: bool = False, off: int = 0
     ) -> None:
         self.ranks, self.chunks, self.waits, self.copy_streams = ranks, chunks, waits, copy_streams
-        self.ring = ring
+        self.ring, self.off = ring, off
 
     def run(self, policy: int | Policy) -> tuple[bool, VirtualNode]:
         """Whether the results of all ranks are right."""
@@ -55,6 +55,7 @@ class Gathering:
                         CHUNKS=every,
                         SIZE=size,
                         WAITS=self.waits,
+                        OFF=self.off,
                     )
                 self._fetch(rank, gathered, signals)
             node.synchronize()
@@ -110,6 +111,12 @@ def test_a_kernel_that_does_not_wait_is_found() -> None:
     racing = Gathering(2, 2, waits=False, copy_streams=2)
     assert not all(racing.run(policy)[0] for policy in every_order())
     assert not all(racing.run(seed)[0] for seed in range(5))
+
+
+def test_a_kernel_that_waits_for_one_chunk_and_reads_another_is_found() -> None:
+    mistaken = Gathering(2, 2, copy_streams=2, off=1)
+    assert not all(mistaken.run(policy)[0] for policy in every_order())
+    assert not all(mistaken.run(seed)[0] for seed in range(5))
 
 
 def test_the_same_seed_gives_the_same_interleaving() -> None:

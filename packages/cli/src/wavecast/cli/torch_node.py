@@ -6,6 +6,7 @@ later; a torch operation on a tensor that they use waits for them first, as it w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -206,7 +207,11 @@ class NodeGroup:
         names = sorted({called for called, _ in posts.values()})
         if len(names) > 1:
             raise CliError(f"ranks call different collectives at once: {', '.join(names)}")
-        return [posts[rank][1] for rank in range(self.size())]
+        given = [posts[rank][1] for rank in range(self.size())]
+        self._board.read[self._calls] += 1
+        if self._board.read[self._calls] == self.size():
+            del self._board.posts[self._calls], self._board.read[self._calls]
+        return given
 
     def _exchange(self, name: str, tensor: torch.Tensor) -> list[torch.Tensor]:
         # What is received is this rank's own.
@@ -217,12 +222,14 @@ class Board:
     """What the ranks of a group exchange.
 
     Attributes:
-        posts: By the number of a call: what each rank that has made it calls, and with what.
+        posts: By the number of a call: what each rank that has made it calls, and with what; until all have read it.
+        read: By the number of a call: how many ranks have.
         shared: Objects that the ranks have in common.
     """
 
     def __init__(self) -> None:
         self.posts: dict[int, dict[int, tuple[str, Any]]] = {}
+        self.read: Counter[int] = Counter()
         self.shared: dict[tuple[str, int], Any] = {}
 
 

@@ -550,7 +550,7 @@ class VirtualNode:
         stream.queue.operations.append(operation)
         pending = self._pending[operation.rank]
         pending.update(map(id, operation.owners))
-        operation.when_over = lambda: pending.subtract(map(id, operation.owners))
+        operation.when_over = lambda: _count_down(pending, operation.owners)
 
     def is_pending(self, rank: int, owner: Any) -> bool:
         """Whether an operation on a stream of a rank has not ended that uses the memory of an owner."""
@@ -579,6 +579,13 @@ class VirtualNode:
         while len(self._meetings) <= number:
             self._meetings.append(Meeting(ranks=self.ranks))
         return self._meetings[number]
+
+
+def _count_down(pending: Counter[int], owners: Sequence[Any]) -> None:
+    for key in map(id, owners):
+        pending[key] -= 1
+        if not pending[key]:
+            del pending[key]
 
 
 def _first(given: int | None, known: int | None, default: int) -> int:

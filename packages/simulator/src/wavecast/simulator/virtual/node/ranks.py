@@ -91,7 +91,7 @@ class RankPrograms(Generic[T]):
         finally:
             self._is_aborted = True
             for program in self._programs:
-                if not program.is_over:
+                while not program.is_over:
                     self._resume(program)
             for thread in threads:
                 thread.join()
@@ -105,6 +105,8 @@ class RankPrograms(Generic[T]):
             is_reached: The condition.
             reason: What it is, for messages: ``its stream 'compute'``.
         """
+        if self._is_aborted:
+            raise _AbortedError
         program = self._running
         assert program is not None
         if is_reached():
@@ -127,6 +129,7 @@ class RankPrograms(Generic[T]):
         except _AbortedError:
             pass
         except BaseException as error:
+            error.add_note(f"in the program of rank {program.rank}")
             program.error = error
         program.is_over = True
         self._back.release()
