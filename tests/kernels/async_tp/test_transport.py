@@ -6,6 +6,7 @@ import pytest
 
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
 from wavecast.kernels.async_tp.transport import BLIT_BYTES, ENGINE_CHUNK_BYTES, plan_transport
+from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter
 
 
 @pytest.mark.parametrize(("arch", "filled"), [("gfx942", 256), ("gfx950", 224)])
@@ -29,6 +30,22 @@ def test_the_plan_chooses_by_the_size_of_a_chunk_on_rocm() -> None:
     assert plan_transport(arch="gfx942", chunk_bytes=ENGINE_CHUNK_BYTES - 1).engine == "fetcher"
     assert plan_transport(arch="gfx942", chunk_bytes=ENGINE_CHUNK_BYTES).engine == "copy-engine"
     assert plan_transport(arch="sm_90", chunk_bytes=1).engine == "copy-engine"
+
+
+@pytest.mark.parametrize(("arch", "units"), [("gfx942", 228), ("gfx942", 38), ("sm_90", 114), ("sm_90", 78)])
+@pytest.mark.parametrize("engine", ["copy-engine", "fetcher"])
+def test_a_smaller_device_of_an_architecture_gets_a_smaller_grid(arch: str, units: int, engine: str) -> None:
+    """MI300A, one die of an MI300X, H100 PCIe, H20: programs that did not fit would have others wait for them."""
+    plan = plan_all_gather_matmul(
+        shard_rows=4096, columns=8192, length=8192, ranks=2, element_bytes=2, arch=arch, engine=engine, units=units,
+        tma_bytes=(2, 16384),
+    )  # fmt: skip
+    most = units if engine == "fetcher" else units - 1
+    assert plan.programs <= most
+    scatter = plan_matmul_reduce_scatter(
+        rows=4096, columns=8192, length=8192, ranks=2, element_bytes=2, arch=arch, units=units, tma_stride_bytes=16384
+    )
+    assert (scatter.gemm if scatter.tma is None else scatter.tma).programs <= units
 
 
 def test_what_is_not_there_is_said() -> None:

@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import torch
@@ -114,6 +114,20 @@ def active_arch() -> str | None:
 def compute_units(arch: str | None) -> int:
     """`COMPUTE_UNITS` of ``arch``; None, for the interpreter, counts as gfx942."""
     return COMPUTE_UNITS.get(arch or "gfx942", OTHER_COMPUTE_UNITS)
+
+
+def active_compute_units() -> int | None:
+    """Compute units (SMs) of the device that Triton's active driver has current; None without a driver."""
+    active = _active_driver()
+    if active is None:
+        return None
+    return _units_of(active[0], active[0].get_current_device())
+
+
+@lru_cache(maxsize=16)
+def _units_of(driver: Any, device: int) -> int:
+    """Asked once: on AMD, that reads all properties of the device."""
+    return int(driver.utils.get_device_properties(device)["multiprocessor_count"])
 
 
 @cache

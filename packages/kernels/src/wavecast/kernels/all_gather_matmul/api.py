@@ -34,7 +34,7 @@ from wavecast.kernels.async_tp.selection import (
 )
 from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
-from wavecast.kernels.device import active_arch, launch_device
+from wavecast.kernels.device import active_arch, active_compute_units, launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
 
 _log = logging.getLogger(__name__)
@@ -206,6 +206,7 @@ def overlapped_all_gather_matmul(
             engine=engine,
             tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
             hip=layout,
+            units=active_compute_units(),
         )
         factors.append(Factor(b, b_inverse, bias, out, plan))
     where = Gathered(gathered, a_inverse, scales.own is not None, own_rows=own_rows)

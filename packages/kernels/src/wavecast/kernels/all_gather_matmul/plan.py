@@ -62,6 +62,7 @@ def plan_all_gather_matmul(
     engine: Engine | None = None,
     tma_bytes: tuple[int, int] | None = None,
     hip: Layout | None = None,
+    units: int | None = None,
 ) -> AllGatherMatmulPlan:
     """The plan of (ranks * shard_rows, length) times (length, columns).
 
@@ -76,11 +77,13 @@ def plan_all_gather_matmul(
             16 bytes and a product without bias: what the tensor memory accelerator can then do is left to it. None: it
             cannot.
         hip: tensors for which the kernel in HIP is asked for.
+        units: see `plan_transport`.
 
     Raises:
         ValueError: an engine that is none on this architecture; the kernel in HIP is asked for and cannot do it.
     """
-    transport = plan_transport(arch=arch, chunk_bytes=shard_rows * length * element_bytes, engine=engine)
+    chunk_bytes = shard_rows * length * element_bytes
+    transport = plan_transport(arch=arch, chunk_bytes=chunk_bytes, engine=engine, units=units)
     gemm = plan_gemm(ranks * shard_rows, columns, length, element_bytes=element_bytes, arch=arch)
     tma = None
     if tma_bytes is not None and transport.fetchers == 0:

@@ -51,20 +51,24 @@ class TransportPlan:
 
 
 @lru_cache
-def plan_transport(*, arch: str | None, chunk_bytes: int, engine: Engine | None = None) -> TransportPlan:
+def plan_transport(
+    *, arch: str | None, chunk_bytes: int, engine: Engine | None = None, units: int | None = None
+) -> TransportPlan:
     """Choose what moves chunks of a size on an architecture.
 
     Args:
         arch: ``gfx942``, ``gfx950``, ``sm_NN``; None counts as gfx942.
         chunk_bytes: what one rank sends to another.
         engine: asked for; None leaves it to the plan.
+        units: compute units of the device; None: as many as the architecture's usual one has. All programs of a grid
+            must run at a time: one that has not begun might be what the others wait for.
 
     Raises:
         ValueError: an engine that is none.
     """
     if engine is not None and engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; wanted is one of {', '.join(ENGINES)}, or None for the plan's choice")
-    units = compute_units(arch)
+    units = compute_units(arch) if units is None else units
     if arch is not None and arch.startswith("sm_"):
         return _on_cuda(units, engine)
     asked = engine is not None
@@ -77,7 +81,7 @@ def plan_transport(*, arch: str | None, chunk_bytes: int, engine: Engine | None 
             "waits and no compute unit is left free",
         )  # fmt: skip
     engines = SHADER_ENGINES_PER_XCD * XCDS
-    most = (units // engines - 1) * engines
+    most = max(units // engines - 1, 0) * engines
     free = (
         f"a signal is a kernel on ROCm, and workgroups are dealt to {engines} shader engines whatever is free on the "
         f"others: one compute unit of each stays free, {most} of {units} are filled"

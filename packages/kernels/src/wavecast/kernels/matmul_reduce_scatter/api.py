@@ -11,7 +11,7 @@ from wavecast.kernels.async_tp.messages import reduced_chunk
 from wavecast.kernels.async_tp.products import column_major, sum_in_fp32
 from wavecast.kernels.async_tp.selection import Setting, Way, select_way, setting_from
 from wavecast.kernels.async_tp.workspace import Workspace
-from wavecast.kernels.device import active_arch, launch_device
+from wavecast.kernels.device import active_arch, active_compute_units, launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
 from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts
@@ -93,6 +93,7 @@ def overlapped_matmul_reduce_scatter(
         element_bytes=b.element_size(),
         arch=active_arch(),
         tma_stride_bytes=b.stride(1) * b.element_size() if _aligned(parts.a, b) else None,
+        units=active_compute_units(),
     )
     launch_matmul_reduce_scatter(workspace, parts, b, out, plan, average=average)
     return out

@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from wavecast.kernels.all_gather_matmul.plan import TIMEOUT_POLLS
 from wavecast.kernels.async_tp.order import band_within
-from wavecast.kernels.grouped_gemm.plan import GemmPlan, plan_gemm
+from wavecast.kernels.device import compute_units
+from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
 from wavecast.kernels.tma import ALIGNMENT
 
@@ -42,6 +43,7 @@ def plan_matmul_reduce_scatter(
     element_bytes: int,
     arch: str | None,
     tma_stride_bytes: int | None = None,
+    units: int | None = None,
 ) -> MatmulReduceScatterPlan:
     """The plan of (ranks * rows, length) times (length, columns), of which every rank keeps ``rows`` rows.
 
@@ -53,12 +55,16 @@ def plan_matmul_reduce_scatter(
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None.
         tma_stride_bytes: bytes between columns of b, of operands that begin at multiples of 16 bytes: what the tensor
             memory accelerator can then do is left to it. None: it cannot.
+        units: compute units of the device, see `plan_transport`.
     """
     gemm = plan_gemm(rows, columns, length, ranks, element_bytes=element_bytes, arch=arch, largest=LARGEST_TILE)
-    gemm = replace(gemm, band=band_within(rows, gemm.block_m, gemm.band))
+    units = compute_units(arch) if units is None else units
+    (tile,) = (t for t in candidates(arch, element_bytes) if (t.m, t.n) == (gemm.block_m, gemm.block_n))
+    programs = max(min(gemm.programs, units * tile.per_unit // gemm.xcds * gemm.xcds), gemm.xcds)
+    gemm = replace(gemm, programs=programs, band=band_within(rows, gemm.block_m, gemm.band))
     tma = None
     if tma_stride_bytes is not None:
-        tma = _plan_tma(rows, columns, length, ranks, element_bytes, arch, tma_stride_bytes)
+        tma = _plan_tma(rows, columns, length, ranks, element_bytes, arch, tma_stride_bytes, units)
     tiles = gemm if tma is None else tma
     return MatmulReduceScatterPlan(
         gemm, TIMEOUT_POLLS,
@@ -69,7 +75,14 @@ def plan_matmul_reduce_scatter(
 
 
 def _plan_tma(
-    rows: int, columns: int, length: int, ranks: int, element_bytes: int, arch: str | None, stride_bytes: int
+    rows: int,
+    columns: int,
+    length: int,
+    ranks: int,
+    element_bytes: int,
+    arch: str | None,
+    stride_bytes: int,
+    units: int,
 ) -> TmaPlan | None:
     """Tiles for the tensor memory accelerator; None where something is in its way."""
     obstacle = tma_obstacle(
@@ -81,7 +94,7 @@ def _plan_tma(
         return None
     tma = plan_tma_grouped(element_bytes=element_bytes, out_bytes=4)
     tiles = ranks * -(-rows // tma.block_m) * -(-columns // tma.block_n)
-    return replace(tma, programs=max(min(tma.programs, tiles), 1), band=band_within(rows, tma.block_m, tma.band))
+    return replace(tma, programs=max(min(units, tma.programs, tiles), 1), band=band_within(rows, tma.block_m, tma.band))
 
 
 def window_bytes(rows: int, columns: int, ranks: int) -> int:
