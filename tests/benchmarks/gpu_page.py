@@ -54,6 +54,17 @@ the column-wise quantizers, which the weight gradient in FP8 needs: with that in
 }
 """Operators, and what was found to bound them where they miss a target on an H200."""
 
+PREDICTED = "-predicted.json"
+PREDICTED_HEAD = """## Predicted without a GPU
+
+What executing the PTX of our quantizers says (µs, cold caches, the first launch alone between two events), beside the
+times above. No constant was fitted to them: those of `h200.toml` come from microbenchmarks and datasheets. But five were
+taken from there (lines under way of an SM, crowding, rates of copies in HBM and L2, hot channels) after a first comparison
+with these times had shown that those taken over from AMD's devices would not do: this is no hold-out. See
+[PTX and the H200](../concepts/ptx.md) for what is left out.
+`python tests/benchmarks/gpu_predicted.py docs/evidence/FILE` computes them; figures:
+[{evidence}](../evidence/{evidence}), {spec}, Triton {triton} (the GPU had 3.6).
+"""
 TITLES = {
     "quantizers": "Quantizers",
     "weights": "Weights",
@@ -115,7 +126,28 @@ def page(found: dict[str, Any], *, evidence: str) -> str:
             lines.append(f"## {title}\n")
         for operator in dict.fromkeys(case["operator"] for case in cases):
             lines += _operator(operator, [case for case in cases if case["operator"] == operator])
+    lines += _predicted(EVIDENCE / evidence.replace(".json", PREDICTED))
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _predicted(file: Path) -> list[str]:
+    """What `gpu_predicted.py` wrote for the same evidence, if it did."""
+    if not file.is_file():
+        return []
+    found = json.loads(file.read_text(encoding="utf-8"))
+    errors = found["summary"]
+    lines = [PREDICTED_HEAD.format(evidence=file.name, spec=found["spec"], triton=found["triton"])]
+    lines.append(
+        f"{errors['cases']} cases: the size of the error is {errors['median_percent']:.1f} % in the median, "
+        f"{errors['p90_percent']:.0f} % at the 90th percentile and {errors['worst_percent']:.0f} % at worst; with its sign "
+        f"{errors['signed_median_percent']:+.1f} % in the median.\n"
+    )
+    lines += ["| operator | sizes | predicted | measured | error | bound |", "| --- | --- | ---: | ---: | ---: | --- |"]
+    for case in found["cases"]:
+        sizes = f"{' × '.join(f'{value:,}' for value in case['shape'].values())} {case['groups']}".rstrip()
+        times = f"{case['predicted_us']:,.1f} | {case['measured_us']:,.1f} | {case['error_percent']:+.0f} %"
+        lines.append(f"| {case['operator']} | {sizes} | {times} | {case['bound']} |")
+    return lines
 
 
 def _summary(cases: Sequence[dict[str, Any]]) -> list[str]:

@@ -54,3 +54,34 @@ def test_a_product_on_tensor_cores_is_refused_and_the_model_named(name: str) -> 
     ):
         call.operator(*call.tensors)
     assert "analytical model" in error.value.hint
+
+
+PROFILED = {
+    # ncu 2025.3 on an H200, Triton 3.6, 4,096 x 2,048 values of bf16: requests and sectors of global loads, of global
+    # stores, sectors that the L2 was asked for and that it was sent, bytes that HBM read.
+    "rowwise_resident_kernel": (32_768, 524_288, 36_864, 266_240, 524_288, 266_239, 16_785_920),
+    "row_amax_kernel": (32_768, 524_288, 4_096, 4_096, 524_288, 4_094, 16_781_568),
+}
+
+
+def test_counters_are_those_that_the_profiler_read_on_an_h200() -> None:
+    virtual = pytest.importorskip("wavecast.simulator.virtual")
+    from wavecast.kernels.rowwise import quantize_rowwise
+    from wavecast.kernels.rowwise.baseline import launch_amax
+
+    x = torch.randn(4096, 2048).bfloat16()
+    with virtual.virtual_device("h200") as device:
+        quantize_rowwise(x)
+        launch_amax(x)
+    found = {launch.kernel: launch.result.traffic for launch in device.launches}
+    assert set(found) == set(PROFILED)
+    for name, (loads, load_sectors, stores, store_sectors, read, written, hbm_read) in PROFILED.items():
+        traffic = found[name]
+        rows = {kind: [row for row in traffic.instructions if row.kind == kind] for kind in ("load", "store")}
+        counts = {kind: (sum(r.executed for r in of), sum(r.sectors for r in of)) for kind, of in rows.items()}
+        assert counts == {"load": (loads, load_sectors), "store": (stores, store_sectors)}
+        assert traffic.l2_read_bytes == 32 * read
+        assert traffic.l2_write_bytes == pytest.approx(32 * written, rel=1e-3)
+        assert traffic.hbm_read_bytes == pytest.approx(hbm_read, rel=1e-3)
+        # The profiler saw 50 KB and 512 bytes of writes: the rest was in the L2 when the kernel ended.
+        assert traffic.hbm_write_bytes - traffic.last_write_back_bytes == 0

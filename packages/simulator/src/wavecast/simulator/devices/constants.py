@@ -113,6 +113,7 @@ class L2:
     dirty_share: float = _in("fraction")
     write_back_bytes_per_clk: float | None = _optional("B/clk")
     sector_bytes: int | None = _optional("B")
+    mixed_tb_s: float | None = _optional("TB/s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,9 +74,20 @@ def warm_share(traffic: Traffic, device: Device) -> float:
 
 
 def _l2_us(traffic: Traffic, device: Device) -> float:
-    """Reads and writes that fill a segment by bytes, every other write by its request; longer at a hot channel."""
+    """Reads and writes that fill a segment by bytes, every other write by its request; longer at a hot channel.
+
+    Where the rate of both together is known, they hinder one another as much as it says, as those of HBM do.
+    """
     read_us = traffic.l2_read_bytes / (device.l2.read_tb_s * _BYTES_PER_US)
-    return (read_us + _l2_write_us(traffic, device)) * traffic.channel_imbalance**device.l2.in_step
+    write_us = _l2_write_us(traffic, device)
+    total_us = read_us + write_us
+    if device.l2.mixed_tb_s is not None and total_us:
+        # Of two equal amounts at their own rates, this is what both together take.
+        together = (device.l2.read_tb_s + device.l2.write_tb_s) / (device.l2.read_tb_s * device.l2.write_tb_s)
+        share = 2 / device.l2.mixed_tb_s / together
+        mixing = 2 * min(read_us, write_us) / total_us
+        total_us *= 1 - mixing * (1 - share)
+    return total_us * traffic.channel_imbalance**device.l2.in_step
 
 
 def _l2_write_us(traffic: Traffic, device: Device) -> float:
