@@ -58,10 +58,10 @@ PREDICTED = "-predicted.json"
 PREDICTED_HEAD = """## Predicted without a GPU
 
 What executing the PTX of our quantizers says (µs, cold caches, the first launch alone between two events), beside the
-times above. No constant was fitted to them: those of `h200.toml` come from microbenchmarks and datasheets. But five were
-taken from there (lines under way of an SM, crowding, rates of copies in HBM and L2, hot channels) after a first comparison
-with these times had shown that those taken over from AMD's devices would not do: this is no hold-out. See
-[PTX and the H200](../concepts/ptx.md) for what is left out.
+times above. No constant was fitted to them: those of `h200.toml` come from microbenchmarks and datasheets. But five
+(lines under way of an SM, crowding, rates of copies in HBM and L2, hot channels) were taken from there after a first
+comparison with these times had shown that those taken over from AMD's devices would not do: this is no hold-out.
+[PTX and the H200](../concepts/ptx.md) says what is left out.
 `python tests/benchmarks/gpu_predicted.py docs/evidence/FILE` computes them; figures:
 [{evidence}](../evidence/{evidence}), {spec}, Triton {triton} (the GPU had 3.6).
 """
@@ -139,8 +139,8 @@ def _predicted(file: Path) -> list[str]:
     lines = [PREDICTED_HEAD.format(evidence=file.name, spec=found["spec"], triton=found["triton"])]
     lines.append(
         f"{errors['cases']} cases: the size of the error is {errors['median_percent']:.1f} % in the median, "
-        f"{errors['p90_percent']:.0f} % at the 90th percentile and {errors['worst_percent']:.0f} % at worst; with its sign "
-        f"{errors['signed_median_percent']:+.1f} % in the median.\n"
+        f"{errors['p90_percent']:.0f} % at the 90th percentile and {errors['worst_percent']:.0f} % at worst; "
+        f"with its sign {errors['signed_median_percent']:+.1f} % in the median.\n"
     )
     lines += ["| operator | sizes | predicted | measured | error | bound |", "| --- | --- | ---: | ---: | ---: | --- |"]
     for case in found["cases"]:

@@ -49,10 +49,11 @@ def _logarithm(e: WarpEmitter, value: ir.Value) -> ir.Value:
 
 
 def _in_turns(function: Function) -> Function:
-    """Of an angle in radians: the hardware, too, first makes turns of it."""
+    """Of an angle in radians: the hardware, too, first makes turns of it, in f32, and leaves whole ones out."""
 
     def turned(e: WarpEmitter, value: ir.Value) -> ir.Value:
-        return function(e, e.b.fmul(value, e.like(value, 0.5 / math.pi)))
+        turns = e.b.fmul(value, e.like(value, 0.5 / math.pi))
+        return function(e, e.b.fsub(turns, e.intrinsic("llvm.roundeven", turns.type, [turns])))
 
     return turned
 

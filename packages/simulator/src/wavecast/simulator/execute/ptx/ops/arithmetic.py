@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from llvmlite import ir
 
-from wavecast.simulator.execute.builder import F32, I32, I64, lanes_of
+from wavecast.simulator.execute.builder import F32, F64, I32, I64, lanes_of
 from wavecast.simulator.execute.numeric import fma_half, raw_bits
 from wavecast.simulator.execute.ptx.emitter import WarpEmitter
 from wavecast.simulator.execute.ptx.registry import ptx
@@ -37,7 +37,7 @@ def finish_float(e: WarpEmitter, name: str, value: ir.Value) -> None:
     if e.has("sat"):
         value = _unit(e, value)
     if e.has("relu"):
-        value = _not_negative(e, value)
+        value = not_negative(e, value)
     if e.has("ftz") and name == "f32":
         value = e.flushed(value)
     e.write(0, name, e.rounded(value, name))
@@ -50,9 +50,9 @@ def _unit(e: WarpEmitter, value: ir.Value) -> ir.Value:
     return e.select(positive, e.select(e.b.fcmp_ordered("<", value, one), value, one), zero)
 
 
-def _not_negative(e: WarpEmitter, value: ir.Value) -> ir.Value:
-    """0 for what is below it; NaN stays."""
-    return e.select(e.b.fcmp_ordered("<", value, e.like(value, 0.0)), e.like(value, 0.0), value)
+def not_negative(e: WarpEmitter, value: ir.Value) -> ir.Value:
+    """+0 for what is not above it; NaN stays."""
+    return e.select(e.b.fcmp_ordered("<=", value, e.like(value, 0.0)), e.like(value, 0.0), value)
 
 
 def _two(name: str, integer: str, single: str) -> None:
@@ -167,8 +167,9 @@ def _fused(e: WarpEmitter, kind: str) -> None:
 def _fused_bfloat(e: WarpEmitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """a b + c in f32, rounded to odd, so that rounding it to bf16 comes out as if it were the only rounding.
 
-    The product of two bf16 is exact in f32.
+    The product of two bf16 is exact in f64, where it does not underflow either.
     """
+    a, b, c = (e.b.fpext(value, lanes_of(F64, value.type.count)) for value in (a, b, c))
     product = e.b.fmul(a, b)
     total = e.b.fadd(product, c)
     part = e.b.fsub(total, product)
@@ -178,7 +179,20 @@ def _fused_bfloat(e: WarpEmitter, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.V
     inexact = e.b.fcmp_ordered("one", error, e.like(error, 0.0))
     away = e.b.icmp_signed(">=", e.b.xor(bits, raw_bits(e, error)), e.like(bits, 0))
     step = e.select(away, e.like(bits, 1), e.like(bits, -1))
-    return e.bitcast(e.select(e.b.and_(even, inexact), e.b.add(bits, step), bits), F32)
+    return single_to_odd(e, e.bitcast(e.select(e.b.and_(even, inexact), e.b.add(bits, step), bits), F64))
+
+
+def single_to_odd(e: WarpEmitter, value: ir.Value) -> ir.Value:
+    """f64 to f32, rounded to odd where it is not exact, so that a later rounding is as if it were the only one."""
+    single = e.b.fptrunc(value, lanes_of(F32, value.type.count))
+    back = e.b.fpext(single, value.type)
+    bits = e.bitcast(single, I32)
+    inexact = e.b.fcmp_ordered("one", back, value)
+    even = e.b.icmp_unsigned("==", e.b.and_(bits, e.like(bits, 1)), e.like(bits, 0))
+    size, old = (e.intrinsic("llvm.fabs", value.type, [item]) for item in (value, back))
+    larger = e.b.fcmp_ordered(">", size, old)
+    moved = e.b.add(bits, e.select(larger, e.like(bits, 1), e.like(bits, -1)))
+    return e.bitcast(e.select(e.b.and_(inexact, even), moved, bits), F32)
 
 
 @ptx("div")
@@ -187,7 +201,14 @@ def _(e: WarpEmitter) -> None:
     if is_float(kind):
         e.expect_parts(*_ROUNDING, "full", "approx")
         a, b = singles(e, kind, 2)
-        finish_float(e, kind, e.b.fdiv(a, b))
+        quotient = e.b.fdiv(a, b)
+        if e.has("approx"):
+            # A divisor whose reciprocal would be denormal gives zero.
+            size = e.intrinsic("llvm.fabs", b.type, [b])
+            large = e.b.fcmp_ordered(">", size, e.like(b, 2.0**126))
+            zero = e.b.fmul(a, e.intrinsic("llvm.copysign", b.type, [e.like(b, 0.0), b]))
+            quotient = e.select(large, zero, quotient)
+        finish_float(e, kind, quotient)
     else:
         e.expect_parts()
         e.write(0, kind, _quotient(e, kind)[0])
@@ -201,7 +222,7 @@ def _(e: WarpEmitter) -> None:
 
 
 def _quotient(e: WarpEmitter, kind: str) -> tuple[ir.Value, ir.Value]:
-    """Quotient and remainder; for a zero divisor all ones and the dividend, as NVIDIA's code computes them."""
+    """Quotient and remainder; both have all bits set for a zero divisor, as an H200 shows."""
     a, b = e.sources(kind, 2)
     signed = kind[0] == "s"
     zero = e.b.icmp_unsigned("==", b, e.like(b, 0))
@@ -215,7 +236,7 @@ def _quotient(e: WarpEmitter, kind: str) -> tuple[ir.Value, ir.Value]:
         quotient, remainder = e.b.sdiv(a, divisor), e.b.srem(a, divisor)
     else:
         quotient, remainder = e.b.udiv(a, divisor), e.b.urem(a, divisor)
-    return e.select(zero, e.like(a, -1), quotient), e.select(zero, a, remainder)
+    return e.select(zero, e.like(a, -1), quotient), e.select(zero, e.like(a, -1), remainder)
 
 
 def _extreme(name: str, single: str, number: str) -> None:
@@ -279,7 +300,9 @@ def _(e: WarpEmitter) -> None:
 def _with_sign(e: WarpEmitter, kind: str, value: ir.Value, change: Callable[[ir.Value, int], ir.Value]) -> None:
     width = type_width(kind.removesuffix("x2"))
     result = e.bitcast(change(e.bitcast(value, ir.IntType(width)), 1 << (width - 1)), value.type.element)
-    e.write(0, kind, e.flushed(result) if e.has("ftz") and kind == "f32" else result)
+    if kind == "f32":
+        result = e.canonical(e.flushed(result) if e.has("ftz") else result, kind)
+    e.write(0, kind, result)
 
 
 @ptx("copysign")

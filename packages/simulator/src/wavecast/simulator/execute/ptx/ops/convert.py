@@ -6,6 +6,7 @@ from llvmlite import ir
 
 from wavecast.simulator.execute.builder import F16, F32, F64, I16, I32, lanes_of
 from wavecast.simulator.execute.ptx.emitter import WarpEmitter
+from wavecast.simulator.execute.ptx.ops.arithmetic import not_negative, single_to_odd
 from wavecast.simulator.execute.ptx.registry import ptx
 from wavecast.simulator.execute.ptx.types import element_of, is_float, type_width
 from wavecast.simulator.execute.small_float import E4M3_OCP, E5M2_OCP, SmallFloat, decode, encode_saturated
@@ -85,23 +86,10 @@ def _from_integer(e: WarpEmitter, target: str, source: str) -> None:
     wide = lanes_of(_FLOATS[direct], e.lanes)
     number = e.b.sitofp(value, wide) if source[0] == "s" else e.b.uitofp(value, wide)
     if target == "bf16":
-        number = e.to_bfloat(_to_odd_single(e, number))
+        number = e.to_bfloat(single_to_odd(e, number))
     elif target != direct:
         number = e.b.fptrunc(number, lanes_of(_FLOATS[target], e.lanes))
     e.write(0, target, number)
-
-
-def _to_odd_single(e: WarpEmitter, value: ir.Value) -> ir.Value:
-    """f64 to f32, rounded to odd where it is not exact, so that a later rounding is as if it were the only one."""
-    single = e.b.fptrunc(value, lanes_of(F32, e.lanes))
-    back = e.b.fpext(single, value.type)
-    bits = e.bitcast(single, I32)
-    inexact = e.b.fcmp_ordered("one", back, value)
-    even = e.b.icmp_unsigned("==", e.b.and_(bits, e.like(bits, 1)), e.like(bits, 0))
-    size, old = (e.intrinsic("llvm.fabs", value.type, [item]) for item in (value, back))
-    larger = e.b.fcmp_ordered(">", size, old)
-    moved = e.b.add(bits, e.select(larger, e.like(bits, 1), e.like(bits, -1)))
-    return e.bitcast(e.select(e.b.and_(inexact, even), moved, bits), F32)
 
 
 def _between_floats(e: WarpEmitter, target: str, source: str) -> None:
@@ -116,7 +104,7 @@ def _between_floats(e: WarpEmitter, target: str, source: str) -> None:
         _to_tf32(e, value)
         return
     if source == "f64" and target in ("f16", "bf16"):
-        value = _to_odd_single(e, value)
+        value = single_to_odd(e, value)
         e.write(0, target, e.rounded(value, target))
         return
     wide = e.single(value, source)
@@ -137,7 +125,7 @@ def _limited(e: WarpEmitter, value: ir.Value, target: str) -> ir.Value:
         positive = e.b.fcmp_ordered(">", value, zero)
         value = e.select(positive, e.select(e.b.fcmp_ordered("<", value, one), value, one), zero)
     if e.has("relu"):
-        value = e.select(e.b.fcmp_ordered("<", value, e.like(value, 0.0)), e.like(value, 0.0), value)
+        value = not_negative(e, value)
     if e.has("satfinite"):
         most = {"f16": 65504.0, "bf16": 3.3895313892515355e38}[target.removesuffix("x2")]
         value = clamped(e, value, most)
@@ -162,9 +150,8 @@ def _to_tf32(e: WarpEmitter, value: ir.Value) -> None:
         rounded = e.b.add(bits, e.b.add(odd, e.like(bits, 0xFFF)))
     rounded = e.b.and_(rounded, e.like(bits, 0xFFFFE000))
     special = e.b.icmp_unsigned(">=", e.b.and_(bits, e.like(bits, 0x7FFFFFFF)), e.like(bits, 0x7F800000))
-    nan = e.b.fcmp_unordered("uno", value, value)
-    kept = e.select(nan, e.like(bits, 0x7FFFFFFF), bits)
-    e.write_bits(0, e.select(special, kept, rounded))
+    # A NaN is cut off like any other number.
+    e.write_bits(0, e.select(special, e.b.and_(bits, e.like(bits, 0xFFFFE000)), rounded))
 
 
 def _pair(e: WarpEmitter, low: ir.Value, high: ir.Value) -> ir.Value:
@@ -191,7 +178,7 @@ def _to_eight_bits(e: WarpEmitter, target: str, source: str) -> None:
     codes = []
     for value in (low, high):
         if e.has("relu"):
-            value = e.select(e.b.fcmp_ordered("<", value, e.like(value, 0.0)), e.like(value, 0.0), value)
+            value = not_negative(e, value)
         codes.append(encode_saturated(e, value, _EIGHT_BITS[target]))
     e.write_bits(0, e.convert(e.b.or_(codes[0], e.b.shl(codes[1], e.like(codes[1], 8))), I16))
 
