@@ -73,6 +73,17 @@ def test_transports_are_compared() -> None:
     ways = row.cause.partition("transports: ")[2]
     for name in ("copy-engine", "blit", "fetcher", "fetcher from all peers at once"):
         assert f"{name} " in ways
+    assert "fetcher from all peers at once with 4 signals a chunk" in ways
+
+
+def test_finer_signals_are_awaited_by_the_tiles_of_their_rows_only() -> None:
+    node, product = Node(load_device("mi300x"), 2), Product(4096, 1024, 512)
+    program = wavecast_program(product, node, engine="fetcher", signals=4)
+    streams = [stream for stream in program.streams if stream.rank == 0]
+    (kernel,) = [entry for stream in streams for entry in stream.operations if isinstance(entry, KernelLike)]
+    awaited = [signal for signal in kernel.tile_waits if signal is not None]
+    assert awaited == sorted(awaited)
+    assert {awaited.count(signal) for signal in (4, 5, 6, 7)} == {len(kernel.tile_waits) // 8}
 
 
 def test_our_reduce_scatter_computes_the_others_parts_first_and_its_own_waits_for_the_last_to_come() -> None:

@@ -10,16 +10,16 @@ from wavecast.cli.experiments.experiment import Experiment, Schedule, Shape
 
 if TYPE_CHECKING:
     from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
+    from wavecast.kernels.async_tp.order import Visit
     from wavecast.simulator.overlap.node import Node
     from wavecast.simulator.overlap.practice import Product
     from wavecast.simulator.overlap.program import Engine, Kernel, OperationLike, Program, Stream
 
 BF16_BYTES, SUM_BYTES = 2, 4
-# Llama 3 70B with tensor parallelism of 8 (its first projection of the feed-forward layer, two sequences of 4,096), one
-# projection of 8B, and the shape of upstream's own test.
+# Two projections of Llama 3 70B's feed-forward layer with tensor parallelism of 8, for two sequences of 4,096, on fewer
+# GPUs too, and the shape of upstream's own test.
 SHAPES: tuple[Shape, ...] = (
-    {"m": 8192, "n": 7168, "k": 8192, "ranks": 8},
-    {"m": 8192, "n": 3584, "k": 4096, "ranks": 4},
+    *({"m": 8192, "n": 7168, "k": 8192, "ranks": ranks} for ranks in (8, 4, 2)),
     {"m": 4096, "n": 1024, "k": 512, "ranks": 4},
 )
 GATHER_VARIANTS = ("sequence", "decomposed", "native-upstream", "wavecast")
@@ -56,7 +56,7 @@ def gather_schedule(variant: str, shape: Shape, device: str) -> Schedule:
 
 
 def gather_alternatives(variant: str, shape: Shape, device: str) -> dict[str, Schedule]:
-    """Other transports of our own path: what moves chunks, one peer after another or all at once.
+    """Other transports of our own path: what moves chunks, one peer after another or all at once, and finer signals.
 
     Streams of all peers need a hardware queue each, beside those of the product and of the own chunk.
     """
@@ -77,6 +77,11 @@ def gather_alternatives(variant: str, shape: Shape, device: str) -> dict[str, Sc
             queues = f" on {wide.queues} queues" if engine != "fetcher" and wide.queues > node.queues else ""
             program = wavecast_program(product, wide, engine=engine, lanes=peers)
             found[f"{engine} from all peers at once{queues}"] = _gather(product, wide, program)
+            if engine == "fetcher":
+                finer = wavecast_program(product, wide, engine=engine, lanes=peers, signals=_SIGNALS)
+                found[f"{engine} from all peers at once with {_SIGNALS} signals a chunk"] = _gather(
+                    product, wide, finer
+                )
     return found
 
 
@@ -109,7 +114,9 @@ def _product(shape: Shape) -> Product:
     return Product(shape["m"], shape["n"], shape["k"])
 
 
-def wavecast_program(product: Product, node: Node, *, engine: Engine | None = None, lanes: int = 1) -> Program:
+def wavecast_program(
+    product: Product, node: Node, *, engine: Engine | None = None, lanes: int = 1, signals: int = 1
+) -> Program:
     """What ``wavecast.kernels.all_gather_matmul`` puts on its streams, from the plan that it makes itself.
 
     Args:
@@ -117,6 +124,7 @@ def wavecast_program(product: Product, node: Node, *, engine: Engine | None = No
         node: GPUs.
         engine: What moves chunks; None leaves it to the plan.
         lanes: Peers that chunks come from at a time; our kernels fetch from one after another.
+        signals: Signals of a chunk, each for an equal part of its rows; our kernels have one.
     """
     from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
     from wavecast.simulator.overlap.program import Program
@@ -128,11 +136,15 @@ def wavecast_program(product: Product, node: Node, *, engine: Engine | None = No
         shard_rows=product.m // ranks, columns=product.n, length=product.k, ranks=ranks, element_bytes=BF16_BYTES,
         arch=node.device.arch, engine=engine, tma_bytes=(BF16_BYTES, BF16_BYTES * product.k),
     )  # fmt: skip
-    streams = [stream for rank in range(ranks) for stream in _wavecast_streams(product, node, plan, rank, lanes)]
+    streams = [
+        stream for rank in range(ranks) for stream in _wavecast_streams(product, node, plan, rank, lanes, signals)
+    ]
     return Program("all-gather+matmul wavecast", ranks, tuple(streams))
 
 
-def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int, lanes: int) -> list[Stream]:
+def _wavecast_streams(
+    product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int, lanes: int, signals: int
+) -> list[Stream]:
     from wavecast.kernels.async_tp.order import fetch_order
     from wavecast.simulator.overlap.practice import local_copy
     from wavecast.simulator.overlap.program import Barrier, Copy, Record, Stream, WaitEvent, WriteSignal
@@ -144,12 +156,17 @@ def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, r
     own = local_copy(rank, chunk_bytes)
     fetches: list[list[OperationLike]] = [[WaitEvent(start)] for _ in range(lanes)]
     for place, source in enumerate(order):
-        sizes = [piece] * (chunk_bytes // piece) + [chunk_bytes % piece] * (chunk_bytes % piece > 0)
-        fetches[place % lanes] += [Copy(source, rank, size, engine) for size in sizes]
-        fetches[place % lanes].append(WriteSignal(rank, source))
-    others: list[tuple[str, list[OperationLike]]] = [("local", [WaitEvent(published), own, WriteSignal(rank, rank)])]
+        fetch = fetches[place % lanes]
+        for part in range(signals):
+            part_bytes = chunk_bytes * (part + 1) // signals - chunk_bytes * part // signals
+            sizes = [piece] * (part_bytes // piece) + [part_bytes % piece] * (part_bytes % piece > 0)
+            fetch += [Copy(source, rank, size, engine) for size in sizes]
+            fetch.append(WriteSignal(rank, source * signals + part))
+    others: list[tuple[str, list[OperationLike]]] = [
+        ("local", [WaitEvent(published), own, WriteSignal(rank, rank * signals)])
+    ]
     others += [(f"fetch {lane + 1}" if lanes > 1 else "fetch", fetch) for lane, fetch in enumerate(fetches)]
-    kernel = _wavecast_kernel(product, node, plan, rank, order, lanes)
+    kernel = _wavecast_kernel(product, node, plan, rank, order, lanes, signals)
     ends = [f"end of {name} of {rank}" for name, _ in others]
     waits: list[OperationLike] = [WaitEvent(end) for end in ends]
     compute: list[OperationLike] = [own, Record(published), Barrier(), Record(start), kernel, *waits, Barrier()]
@@ -163,7 +180,7 @@ def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, r
 
 
 def _wavecast_kernel(
-    product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int, order: tuple[int, ...], lanes: int
+    product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int, order: tuple[int, ...], lanes: int, signals: int
 ) -> Kernel:
     from wavecast.kernels.async_tp.order import gather_visits
     from wavecast.simulator.overlap.program import Kernel
@@ -174,7 +191,16 @@ def _wavecast_kernel(
         block_m=tiles.block_m, band=tiles.band,
     )  # fmt: skip
     # A tile waits for the last of its chunks to come.
-    waits = tuple(max(visit.chunks, key=_arrival(rank, order), default=None) for visit in visits)
+    rows = product.m // node.ranks
+
+    def awaited(visit: Visit) -> int | None:
+        chunk = max(visit.chunks, key=_arrival(rank, order), default=None)
+        if chunk is None:
+            return None
+        last = min((visit.row + 1) * tiles.block_m, (chunk + 1) * rows) - 1
+        return chunk * signals + (last - chunk * rows) * signals // rows
+
+    waits = tuple(map(awaited, visits))
     shape: dict[str, int | str] = {
         "M": product.m, "N": product.n, "K": product.k, "dtype": product.dtype, "block_m": tiles.block_m,
         "block_n": tiles.block_n,
@@ -186,6 +212,7 @@ def _wavecast_kernel(
     return Kernel("async matmul", "async-matmul", shape, workgroups, waits)
 
 
+_SIGNALS = 4  # of a chunk, where finer ones are tried
 _PIECES = 16  # of a part that is written to another GPU while the next piece is computed
 
 
