@@ -20,7 +20,7 @@ from wavecast.kernels.device import native_format
 from wavecast.kernels.hip.compiler import compile_hip
 from wavecast.simulator.program.assembly import kernel_names, parse_assembly
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.virtual import active_virtual_device
+from wavecast.simulator.virtual import active_virtual_device, virtual_device
 
 pytest.importorskip("ziglang")
 executes = [pytest.mark.compile, pytest.mark.execute]
@@ -145,6 +145,21 @@ class TestCompiled:
                 assert not any(re.match(r"(global|buffer)_store", line) for line in lines[waits[-1] : barrier])
                 written_back += [line for line in lines[barrier:count] if line.startswith("buffer_wbl2")]
             assert sorted(written_back) == ["buffer_wbl2 sc0 sc1", "buffer_wbl2 sc1"]
+
+
+@pytest.mark.compile
+@pytest.mark.execute
+@pytest.mark.parametrize("device", ["mi300x", "mi355x"])
+@pytest.mark.parametrize("fp8", [False, True])
+def test_the_simulators_checks_find_nothing(device: str, fp8: bool) -> None:
+    """No race in LDS or on results, no stray access; of steps and tiles that end early too."""
+    with virtual_device(device, check=True) as virtual:
+        dtype = native_format(virtual.arch).dtype if fp8 else torch.bfloat16
+        call = make_call(150, [260], 176, 2, dtype, scaled_rows=fp8, biased=True)
+        plans = hip_plans(call, virtual.arch, polls=POLLS)
+        run_rank(call, workspace_of(call, 1), plans, own_rows=True)
+        assert virtual.launches
+        assert [str(finding) for finding in virtual.findings] == []
 
 
 GOOD = Layout(torch.bfloat16, torch.bfloat16, None, 512, aligned=True)

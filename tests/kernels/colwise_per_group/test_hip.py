@@ -14,6 +14,7 @@ from wavecast.kernels.device import native_format
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, E5M2FNUZ, Fp8Format
 from wavecast.kernels.hip.compiler import compile_hip
 from wavecast.simulator.program.assembly import kernel_names, parse_assembly
+from wavecast.simulator.virtual import virtual_device
 
 pytest.importorskip("ziglang")
 pytestmark = [pytest.mark.compile, pytest.mark.execute]
@@ -52,6 +53,15 @@ def test_the_operator_in_hip(virtual_arch: str) -> None:
     assert_same_bytes("values", out.values, wanted[0])
     with pytest.raises(ValueError, match="cannot do it: x has 81 rows; it takes multiples of 8; or use colwise_per_"):
         colwise_per_group_hip(torch.ones(81, 16, dtype=torch.bfloat16), case.offs())
+
+
+@pytest.mark.parametrize("device", ["mi300x", "mi355x"])
+def test_the_simulators_checks_find_nothing(device: str) -> None:
+    case = LONG[1]
+    with virtual_device(device, check=True) as virtual:
+        colwise_per_group_hip(case.x(), case.offs())
+        assert virtual.launches
+        assert [str(finding) for finding in virtual.findings] == []
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])

@@ -19,7 +19,9 @@ from wavecast.kernels.all_gather_matmul.launch_hip import PARAMETERS, hip_kernel
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.hip.compiler import compile_hip
 from wavecast.kernels.hip.runtime import HipError, RocmRuntime
-from wavecast.simulator.program.assembly import parse_assembly
+from wavecast.simulator.compile.binary import read_binary
+from wavecast.simulator.errors import MissingToolError
+from wavecast.simulator.program.assembly import kernel_names, parse_assembly
 from wavecast.simulator.virtual import active_virtual_device
 from wavecast.simulator.virtual.hip import VirtualHip
 
@@ -116,6 +118,27 @@ def test_the_machine_code_is_an_elf_file_for_the_architecture(virtual_arch: str)
     assert code[:4] == b"\x7fELF"
     assert code[18:20] == b"\xe0\x00"  # EM_AMDGPU
     assert f"amdgcn-amd-amdhsa--{virtual_arch}".encode() in code
+
+
+def test_the_machine_code_is_what_is_executed(virtual_arch: str, tmp_path: Path) -> None:
+    """Taken apart again, the code object has the instructions and resources of the text, in every kernel."""
+    compiled = compile_hip(KERNEL.source, virtual_arch)
+    path = tmp_path / "kernels.hsaco"
+    path.write_bytes(compiled.code_object)
+    try:
+        codes = read_binary(path)
+    except MissingToolError as error:
+        pytest.skip(str(error))
+    assert tuple(code.name for code in codes) == tuple(kernel_names(compiled.assembly))
+    for code in codes:
+        text, binary = (parse_assembly(given, name=code.name) for given in (compiled.assembly, code.assembly))
+        wanted = [item.opcode for item in text.instructions]
+        found = [item.opcode for item in binary.instructions]
+        # The disassembler ends with the last instruction that can be reached.
+        assert found == wanted[: len(found)]
+        assert set(wanted[len(found) :]) <= {"s_endpgm", "s_nop", "s_code_end"}
+        assert binary.resources.vgpr == text.resources.vgpr
+        assert binary.resources.lds_bytes == text.resources.lds_bytes
 
 
 def test_a_call_that_fails_says_which_and_why(library: Path) -> None:

@@ -122,8 +122,8 @@ def find_compiler() -> Compiler:
         return Compiler(f"hipcc {' '.join(version.split()[:3])}", (hipcc,), is_hipcc=True)
     if importlib.util.find_spec("ziglang") is None:
         raise RuntimeError(
-            "kernels in HIP need a compiler, and there is neither hipcc on the path nor the package ziglang; install "
-            "one of them (pip install ziglang), or use the Triton kernel"
+            "kernels in HIP need a compiler, and there is neither hipcc on the path nor the package ziglang; "
+            "pip install 'wavecast-kernels[hip]', put ROCm's bin directory on the PATH, or use the Triton kernel"
         )
     version = importlib.metadata.version("ziglang")
     return Compiler(f"clang (ziglang {version})", (sys.executable, "-m", "ziglang", "clang"), is_hipcc=False)
