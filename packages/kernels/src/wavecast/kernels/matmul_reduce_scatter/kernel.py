@@ -47,6 +47,13 @@ def wait_for_others(signals_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX: 
 
 
 @triton.jit
+def count_part(state_ptr, target, part_tiles, pads_ptr, signals_ptr, rank, call, ON_GFX: tl.constexpr):
+    """Count a written tile of a rank's part; who counts the last signals that rank."""
+    pad_ptr = tl.load(pads_ptr + target).to(signals_ptr.dtype)
+    count_and_signal(state_ptr + FETCHED + target, part_tiles, pad_ptr + rank, call, ON_GFX)
+
+
+@triton.jit
 def column_halves(x):
     """The left and the right half of the columns."""
     return x.reshape(x.shape[0], 2, x.shape[1] // 2).permute(0, 2, 1).split()
@@ -98,6 +105,7 @@ def matmul_reduce_scatter_kernel(
     part_tiles = tiles_m * tiles_n
     call = tl.load(state_ptr + CALL)
     complete = False
+    written = -1  # whose part the tile before is of, which is counted when its stores have had time to end
     tile = first_tile(XCDS)
     while tile < ranks * part_tiles:
         step = tile // part_tiles
@@ -125,11 +133,13 @@ def matmul_reduce_scatter_kernel(
             else:
                 acc *= tl.load(b_inverse_ptr)
         place = row.to(tl.int64) * n + column
+        if written >= 0:
+            count_part(state_ptr, written, part_tiles, pads_ptr, signals_ptr, rank, call, ON_GFX)
+            written = -1
         if step < ranks - 1:
             there_ptr = tl.load(windows_ptr + target).to(window_ptr.dtype) + step.to(tl.int64) * rows * n
             store_tile(there_ptr + place, acc, n_units, N_UNIT, rows_left, columns_left, ON_GFX)
-            pad_ptr = tl.load(pads_ptr + target).to(signals_ptr.dtype)
-            count_and_signal(state_ptr + FETCHED + target, part_tiles, pad_ptr + rank, call, ON_GFX)
+            written = target
             tile += tl.num_programs(0)
         else:
             if not complete:
@@ -150,4 +160,6 @@ def matmul_reduce_scatter_kernel(
                 tile += tl.num_programs(0)
             else:  # what is not there now will not be: the other programs find out by themselves
                 tile = ranks * part_tiles
+    if written >= 0:
+        count_part(state_ptr, written, part_tiles, pads_ptr, signals_ptr, rank, call, ON_GFX)
     finish_call(state_ptr, call, tl.num_programs(0), ON_GFX)
