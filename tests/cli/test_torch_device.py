@@ -143,3 +143,16 @@ def test_torch_is_as_before_afterwards() -> None:
     assert (torch.cuda.is_available, torch.version.hip, torch.Generator) == before
     assert torch.zeros(1).device.type == "cpu"
     assert virtual.tensor_device == "cpu"
+
+
+@pytest.mark.compile
+@pytest.mark.execute
+def test_operators_take_tensors_of_the_gpu_and_refuse_those_of_the_host(device: VirtualDevice) -> None:
+    from wavecast.kernels.rowwise import quantize_rowwise
+
+    host = torch.randn(64, 256).to(torch.bfloat16)
+    codes, scale, inverse = quantize_rowwise(host.cuda())
+    assert side(codes) == side(scale) == side(inverse) == "cuda:0"
+    assert [launch.grid for launch in device.launches] == [(64, 1, 1)]
+    with pytest.raises(ValueError, match=r"CPU tensors while a virtual gfx942 is active; move them to the GPU"):
+        quantize_rowwise(host)

@@ -4,7 +4,8 @@ Four situations, and the caller can always see which one holds (`Route.path`, `l
 
 * a GPU's driver is active: tensors must be on that GPU, and CPU tensors are an error;
 * the same, but the GPU has no FP8 hardware: the plain torch reference runs on it, with one warning per architecture;
-* a virtual driver is active (its object carries ``is_virtual = True``): CPU tensors are launched on it;
+* a virtual driver is active (its object carries ``is_virtual = True``): CPU tensors are launched on it, or GPU tensors
+  where a program that asks for GPUs is run on it (it says where its tensors are);
 * no driver is active: CPU tensors take the plain torch reference.
 
 Within `plain_torch` the reference runs in all of them, on the tensors that kernels would get: what their results are
@@ -183,7 +184,8 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
     devices = {t.device for t in tensors}
     if len(devices) != 1:
         raise ValueError(f"tensors are on {sorted(map(str, devices))}; move them all to one device")
-    on_cpu = devices.pop().type == "cpu"
+    where = devices.pop()
+    on_cpu = where.type == "cpu"
     if _interpreting():
         return _record(Route(Path.INTERPRETER, None, _required(format)))
     active = _active_driver()
@@ -196,8 +198,9 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
     virtual = bool(getattr(driver, "is_virtual", False))
     if on_cpu and not virtual:
         raise ValueError(f"CPU tensors while a real {arch} is active; move them to the GPU with .cuda()")
-    if virtual and not on_cpu:
-        raise ValueError(f"GPU tensors while a virtual {arch} is active; move them to the CPU with .cpu()")
+    if virtual and where.type != _place_of(driver).type:
+        kind, way = ("CPU", "to the GPU with .cuda()") if on_cpu else ("GPU", "to the CPU with .cpu()")
+        raise ValueError(f"{kind} tensors while a virtual {arch} is active; move them {way}")
     if _plain_torch.get():
         native = native_format(arch) if has_fp8(arch) else E4M3FN
         return _record(Route(Path.REFERENCE, arch, native if format is None else format))
@@ -215,6 +218,12 @@ def plain_torch() -> Iterator[None]:
         yield
     finally:
         _plain_torch.reset(before)
+
+
+def _place_of(virtual_driver: Any) -> torch.device:
+    """Where the tensors of a virtual device are: on the CPU, unless a program that asks for GPUs is run on it."""
+    ask = getattr(virtual_driver, "get_active_torch_device", None)
+    return torch.device("cpu" if ask is None else ask())
 
 
 def _convertible(asked: Fp8Format, arch: str) -> Fp8Format:
