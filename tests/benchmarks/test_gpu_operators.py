@@ -169,7 +169,7 @@ def test_targets_are_summed_up_with_what_bounds_those_that_are_missed() -> None:
     machine = {"gpu": "H200", "torch": "2", "triton": "3", "date": "2026-01-02"}
     text = gpu_page.page({"machine": machine, "cases": [*cases, cases[0] | untimed]}, evidence="today.json")
     assert "| colwise | share of copy ≥ 0.90 | 0.45 to 0.95 | **1 of 3**, missed by 10 to 50 % |" in text
-    assert "* `colwise`:\n  two workgroups" in text and "`weight-transpose`" not in text
+    assert "* `colwise`:\n  groups of up to 2,048 rows" in text and "`weight-transpose`" not in text
     assert "Not measured: rowwise tokens × n: 10 × 20; no contestant's" in text and "### rowwise" not in text
 
 
