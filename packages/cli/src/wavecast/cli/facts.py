@@ -25,6 +25,7 @@ class Group(StrEnum):
     BRANCH = "branch"
     BARRIER = "barrier"
     WAIT = "wait"
+    NONE = "no instruction of the machine"
 
 
 MEMORY_GROUPS = (
