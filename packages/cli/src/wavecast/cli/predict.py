@@ -122,7 +122,9 @@ def predict(
     if plot is not None:
         _say_written(plots.write(cases, outcomes, directory=plot), plot)
     if freeze is not None:
-        kept, counters = _complete(rows, cases), predicted_counters(outcomes)
+        # The draws of a hold-out do not belong together: one that fails takes no other with it.
+        kept = _complete(rows, cases) if holdout is None else list(rows)
+        counters = predicted_counters(outcomes)
         for path in records.freeze(kept, directory=freeze, counters=counters, holdout=holdout):
             output.print_message(f"wrote {path}")
     for error in failures[:-1]:
