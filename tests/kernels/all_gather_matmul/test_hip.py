@@ -120,6 +120,7 @@ class TestCompiled:
             opcodes = Counter(i.opcode for i in kernel.instructions if i.block in blocks)
             assert {name for name in opcodes if name.startswith("ds_")} == {"ds_read_b128"}
             assert not [name for name in opcodes if re.match(r"s_sleep|buffer_|global_|scratch_", name)]
+            assert not [i.text for i in kernel.instructions if i.opcode.startswith("flat_")]
 
     def test_e5_one_wave_acquires_at_system_scope_before_the_barrier(self, arch: str) -> None:
         """The poll reads past the caches and drops none; the invalidation is behind it and before the barrier."""

@@ -270,15 +270,19 @@ DEVICE void store_part(const f32x16 (&sums)[ROW_BLOCKS][COLUMN_BLOCKS], char *pa
   }
 }
 
+/* In another device's memory. An address that comes out of memory would else be of any kind. */
+#define IN_MEMORY __attribute__((address_space(1)))
+typedef const char IN_MEMORY *Window;
+
 /* Copies every ``parts``-th block of some bytes, a multiple of PIECE, from the ``part``-th on. */
-DEVICE void copy_part(char *target, const char *source, u64 bytes, int part, int parts) {
+DEVICE void copy_part(char *target, Window source, u64 bytes, int part, int parts) {
   constexpr int AHEAD = 4, BLOCK = THREADS * PIECE;
   const u64 thread = __builtin_amdgcn_workitem_id_x() * PIECE;
   for (u64 at = (u64)(u32)part * (AHEAD * BLOCK) + thread; at < bytes; at += (u64)(u32)parts * (AHEAD * BLOCK)) {
     u32x4 x[AHEAD];
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i)
-      if (at + i * BLOCK < bytes) x[i] = *(const u32x4 *)(source + at + i * BLOCK);
+      if (at + i * BLOCK < bytes) x[i] = *(const u32x4 IN_MEMORY *)(source + at + i * BLOCK);
 #pragma unroll
     for (int i = 0; i < AHEAD; ++i)
       if (at + i * BLOCK < bytes) *(u32x4 *)(target + at + i * BLOCK) = x[i];
@@ -305,11 +309,11 @@ DEVICE void fetch_chunks(ArgumentsPlace with, u32 call, int part) {
   const u64 chunk_bytes = (u64)rows * (u32)with->k_bytes;
   for (int step = 1; step < ranks; ++step) {
     const int source = rank + step < ranks ? rank + step : rank + step - ranks;
-    const char *window = (const char *)with->windows[source];
+    const Window window = (Window)with->windows[source];
     copy_part((char *)with->gathered + (u32)source * chunk_bytes, window, chunk_bytes, part, parts);
     if (with->fetch_scales) {
       float *target = (float *)with->a_inverse + (u64)(u32)source * rows;
-      const float *scales = (const float *)(window + with->scales_at);
+      const float IN_MEMORY *scales = (const float IN_MEMORY *)(window + with->scales_at);
       for (u32 i = part * THREADS + __builtin_amdgcn_workitem_id_x(); i < rows; i += (u32)parts * THREADS)
         target[i] = scales[i];
     }
