@@ -12,8 +12,9 @@ from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
 from wavecast.kernels.tma import ALIGNMENT
 
-TIMEOUT_POLLS = 20_000_000
-"""Polls of a signal before a kernel gives up: each takes from half a microsecond to some, so 10 s at least."""
+TIMEOUT_POLLS = 1_000_000_000
+"""Polls of a signal before a kernel gives up. On an H200 200,000 took 51 ms, so this is four minutes: a rank may still
+compile its kernels when the others wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
