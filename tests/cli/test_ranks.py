@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,11 +40,11 @@ def run(tmp_path: Path, script: str, *words: str) -> subprocess.CompletedProcess
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
 
 
-def run_here(tmp_path: Path, script: str, ranks: int, *arguments: str, check: bool = False) -> RanksRun:
+def run_here(tmp_path: Path, script: str, ranks: int, *arguments: str, **options: Any) -> RanksRun:
     """The same in this process, which is as it was when the script is over."""
     file = tmp_path / "script.py"
     file.write_text(HEAD + textwrap.dedent(script))
-    return run_ranks_script(str(file), arguments, device="mi300x", ranks=ranks, seed=0, check=check)
+    return run_ranks_script(str(file), arguments, device="mi300x", ranks=ranks, **{"seed": 0, **options})
 
 
 def test_the_example_is_right_on_four_ranks(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -100,6 +101,33 @@ def test_each_rank_has_its_gpu_environment_random_numbers_streams_and_collective
     activities = {item["kind"]: item for item in document["activities"]}
     assert activities["barrier"]["count"] == 3
     assert activities["copy"]["bytes"] >= 3 * 64
+
+
+def test_torchs_own_pipelines_run_on_the_node(tmp_path: Path) -> None:
+    """What torch's decomposed AsyncTP is made of: copies on two streams, between barriers, products in between."""
+    script = """
+    def part(of, rows=8):
+        return torch.arange(rows * 4, dtype=torch.float32, device=device).view(rows, 4) + 100 * of
+
+    b = torch.arange(12, dtype=torch.float32, device=device).view(4, 3)
+    for call in range(3):
+        gathered, out = torch.empty(8 * ranks, 4, device=device), torch.empty(ranks, 8, 3, device=device)
+        symm_mem._pipelined_multi_all_gather_and_consume(
+            [part(rank + call)], lambda shard, source: torch.mm(shard[0], b, out=out[source]), [gathered], "wavecast"
+        )
+        whole = torch.cat([part(other + call) for other in range(ranks)])
+        assert torch.equal(gathered, whole) and torch.equal(out.view(-1, 3), whole @ b)
+
+        received = torch.empty(ranks * 2, 4, device=device)
+        symm_mem._pipelined_produce_and_all2all(
+            lambda target, chunk: chunk.copy_(part(rank * 10 + target + call, 2)), received, "wavecast"
+        )
+        wanted = [part(other * 10 + rank + call, 2) for other in range(ranks)]
+        assert torch.equal(received, torch.cat(wanted))
+    """
+    for ranks, seed in ((2, 0), (4, 1)):
+        done = run_here(tmp_path, script, ranks, seed=seed)
+        assert done.failure is None, done.failure
 
 
 def test_a_program_that_hangs_ends_with_who_waits_for_what(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from torch.distributed import distributed_c10d
 
 from wavecast.cli.errors import CliError
 from wavecast.cli.torch_node import Board, NodeGroup
+from wavecast.cli.torch_streams import RankStream
 
 if TYPE_CHECKING:
     from wavecast.simulator.virtual.node import VirtualNode
@@ -79,6 +80,7 @@ class RankDistributed:
         board = Board()
         self._groups = [NodeGroup(node, index, board) for index in range(node.ranks)]
         self._is_initialized = [False] * node.ranks
+        self._workspaces: dict[int, SymmetricHandle] = {}
 
     @contextmanager
     def patched(self) -> Iterator[None]:
@@ -87,7 +89,12 @@ class RankDistributed:
             for name, value in self.names().items():
                 for owner in (dist, distributed_c10d):
                     stack.enter_context(mock.patch.object(owner, name, value, create=True))
-            for name, value in (("empty", self._empty), ("rendezvous", self._rendezvous)):
+            for name, value in (
+                ("empty", self._empty),
+                ("rendezvous", self._rendezvous),
+                ("get_symm_mem_workspace", self._workspace),
+                ("_get_backend_stream", self._backend_stream),
+            ):
                 stack.enter_context(mock.patch.object(symm_mem, name, value))
             yield
 
@@ -185,6 +192,7 @@ class RankDistributed:
             "get_rank": lambda group=None: self.group_of(group).rank(),
             "get_world_size": lambda group=None: self.group_of(group).size(),
             "get_backend": lambda group=None: "nccl",
+            "_get_group_size_by_name": lambda name: self.group_of(name).size(),
             "barrier": lambda group=None, **_: self.group_of(group).barrier(),
             "all_reduce": all_reduce,
             "all_gather": all_gather,
@@ -210,6 +218,19 @@ class RankDistributed:
         if len({item.numel() * item.element_size() for item, _ in found}) > 1:
             raise CliError("ranks give rendezvous tensors of different sizes", hint="make them alike on every rank")
         return SymmetricHandle(own, [item.view(-1).view(torch.uint8) for item, _ in found], [pad for _, pad in found])
+
+    def _workspace(self, group_name: str, min_size: int) -> SymmetricHandle:
+        """The memory that torch's own pipelines share; made anew by all ranks where it is too small."""
+        rank = self.group_of(group_name).rank()
+        known = self._workspaces.get(rank)
+        if known is None or known.buffer_size < min_size:
+            self._workspaces[rank] = self._rendezvous(self._empty(min_size, dtype=torch.uint8), group_name)
+        return self._workspaces[rank]
+
+    def _backend_stream(self, priority: int = 0) -> RankStream:
+        """The stream of a rank beside its current one, on which torch's own pipelines work."""
+        rank = self._node.rank(self._rank_of())
+        return RankStream(rank, rank.stream(f"backend {priority}", priority))
 
 
 class _Work:

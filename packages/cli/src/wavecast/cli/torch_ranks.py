@@ -163,6 +163,7 @@ class RankTorch:
             "synchronize": lambda *_: self._rank().synchronize(),
             "can_device_access_peer": lambda *_: True,
             "is_current_stream_capturing": lambda: False,
+            "_sleep": lambda *_: None,
         }
 
 

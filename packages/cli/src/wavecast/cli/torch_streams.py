@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -25,12 +26,21 @@ class RankStream:
         self.device, self.device_index = torch.device("cuda", rank.index), rank.index
         self.cuda_stream = self.stream_id = id(stream)
         self._rank = rank
+        self._entered: list[AbstractContextManager[Any]] = []
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, RankStream) and other.node_stream is self.node_stream
 
     def __hash__(self) -> int:
         return hash(self.cuda_stream)
+
+    def __enter__(self) -> RankStream:
+        self._entered.append(self._rank.active(self.node_stream))
+        self._entered[-1].__enter__()
+        return self
+
+    def __exit__(self, *given: Any) -> None:
+        self._entered.pop().__exit__(*given)
 
     def synchronize(self) -> None:
         """Wait until it is empty."""
