@@ -6,6 +6,7 @@ import pytest
 from signal_kernels import chunk_sum_kernel, produce_kernel
 
 from wavecast.simulator.checks import Check, Finding
+from wavecast.simulator.errors import LaunchError
 from wavecast.simulator.virtual.node import NodeOptions, Seeded, virtual_node
 
 torch = pytest.importorskip("torch")
@@ -85,3 +86,11 @@ def test_what_another_ranks_kernel_wrote_needs_one_too(sem: str, checks: set[Che
     assert {finding.check for finding in node.findings} == checks
     text = "".join(map(str, node.findings))
     assert ("rank 0 reads what rank 1 wrote" in text or "rank 1 reads what rank 0 wrote" in text) == bool(checks)
+
+
+def test_a_device_with_other_fences_is_refused() -> None:
+    with (
+        pytest.raises(LaunchError, match="the check of acquires on h200"),
+        virtual_node("h200", 2, options=NodeOptions(check=True)),
+    ):
+        pass

@@ -23,16 +23,24 @@ class Gathering:
     """
 
     def __init__(
-        self, ranks: int, chunks: int, *, waits: bool = True, copy_streams: int = 1, ring: bool = False, off: int = 0
+        self,
+        ranks: int,
+        chunks: int,
+        *,
+        waits: bool = True,
+        copy_streams: int = 1,
+        ring: bool = False,
+        off: int = 0,
+        device: str = "mi300x",
     ) -> None:
         self.ranks, self.chunks, self.waits, self.copy_streams = ranks, chunks, waits, copy_streams
-        self.ring, self.off = ring, off
+        self.ring, self.off, self.device = ring, off, device
 
     def run(self, policy: int | Policy) -> tuple[bool, VirtualNode]:
         """Whether the results of all ranks are right."""
         every, size = self.ranks * self.chunks, ELEMENTS
         options = NodeOptions(blit_limit_bytes=0)
-        with virtual_node("mi300x", self.ranks, policy, options=options) as node:
+        with virtual_node(self.device, self.ranks, policy, options=options) as node:
             shards = [torch.randint(1, 1 << 30, (self.chunks * size,), dtype=torch.int32) for _ in range(self.ranks)]
             gathered, results = (
                 [torch.zeros(every * size, dtype=torch.int32) for _ in range(self.ranks)] for _ in range(2)
@@ -105,6 +113,13 @@ def test_every_order_in_a_ring_gives_the_same_result(ranks: int, chunks: int, st
 @pytest.mark.parametrize("seed", range(2))
 def test_eight_ranks_agree_under_any_seed(seed: int, ring: bool) -> None:
     assert Gathering(8, 4, copy_streams=3, ring=ring).run(seed)[0]
+
+
+@pytest.mark.parametrize("device", ["mi355x", "h200"])
+def test_other_devices_agree_too(device: str) -> None:
+    gathering = Gathering(2, 2, ring=True, device=device)
+    assert all(gathering.run(policy)[0] for policy in every_order())
+    assert gathering.run(7)[0]
 
 
 def test_a_kernel_that_does_not_wait_is_found() -> None:

@@ -361,6 +361,11 @@ class VirtualNode:
                 f"the specification of {self.spec.name} has no [link] section, which a node needs",
                 hint="take mi300x, mi325x or mi355x",
             )
+        if options.check and self.spec.arch.startswith("sm_"):
+            raise LaunchError(
+                f"the check of acquires on {self.spec.name}, and it knows the fences of gfx942 and gfx950",
+                hint="check the program on mi300x, mi325x or mi355x",
+            )
         self.blit_limit_bytes = _first(options.blit_limit_bytes, link.blit_limit_bytes, 0)
         self.blit_workgroups = link.blit_workgroups or 1
         self.stream_operations = options.stream_operations or (
