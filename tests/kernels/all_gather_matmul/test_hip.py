@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from gather_cases import fill_windows, hip_plans, make_call, memory_of, run_rank
+from gather_cases import fill_windows, hip_plans, make_call, memory_of, run_rank, small_plans
 from gemms import assert_exact, assert_within_bound
 
 from wavecast.kernels.all_gather_matmul.launch_hip import SOURCE
@@ -79,6 +79,18 @@ class TestExecuted:
         run_rank(first, workspace, plans)
         with pytest.raises(SignalTimeoutError, match="chunk 1: its signal was to be 3 and is 2"):
             workspace.check()
+
+    def test_calls_of_both_kernels_alternate_on_one_workspace(self, virtual_arch: str) -> None:
+        """They count calls, fetchers and signals in the same words: each waits for what is of its own call."""
+        calls = [make_call(64, [128], 64, 2, torch.bfloat16, seed=seed) for seed in range(4)]
+        workspace = workspace_of(calls[0], 1)
+        for number, call in enumerate(calls):
+            fill_windows(workspace.memory, call)
+            make_plans = hip_plans if number % 2 else small_plans
+            plans = make_plans(call, virtual_arch, engine="fetcher", polls=POLLS)
+            _, (out,) = run_rank(call, workspace, plans)
+            assert_exact(out, call.exact_and_size()[0])
+            assert workspace.state.tolist() == [number + 2, 0, 0, 0]
 
     @pytest.mark.parametrize("missing", [0, 2])
     def test_a_tile_is_read_only_after_its_chunks_signal(self, virtual_arch: str, missing: int) -> None:

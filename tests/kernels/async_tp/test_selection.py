@@ -7,12 +7,14 @@ from dataclasses import replace
 import pytest
 
 from wavecast.kernels.async_tp.selection import (
+    CODE_VARIABLE,
     UPSTREAM_VARIABLE,
     VARIABLE,
     Facts,
     Setting,
     Way,
     alias_setting_from,
+    code_from,
     select_way,
     setting_from,
 )
@@ -64,6 +66,13 @@ def test_the_variable_counts_by_its_value() -> None:
     assert setting_from({VARIABLE: "1"}) is Setting.ON
     with pytest.raises(ValueError, match="WAVECAST_ASYNC_TP is 'yes'; wanted is 0, 1 or auto"):
         setting_from({VARIABLE: "yes"})
+
+
+def test_whose_kernel_is_taken_counts_by_its_value() -> None:
+    assert code_from({}) == "triton"
+    assert code_from({CODE_VARIABLE: "hip"}) == "hip"
+    with pytest.raises(ValueError, match="WAVECAST_ASYNC_TP_CODE is '1'; wanted is triton or hip"):
+        code_from({CODE_VARIABLE: "1"})
 
 
 def test_the_alias_heeds_pytorchs_variable_as_pytorch_does() -> None:
