@@ -113,8 +113,11 @@ def launch_all_gather_matmul(
         with memory.launching(fetch):
             for source in fetch_order(rank, memory.ranks):
                 window = memory.window(source, (rows, k), shard.dtype)
-                for piece in pieces:
-                    memory.copy(chunks[source, piece], window[piece], fetch)
+                if len(pieces) == 1:
+                    memory.copy(chunks[source], window, fetch)
+                else:
+                    for piece in pieces:
+                        memory.copy(chunks[source, piece], window[piece], fetch)
                 if scale_chunks is not None:
                     window = memory.window(source, (rows,), torch.float32, scales_at)
                     memory.copy(scale_chunks[source], window, fetch)
