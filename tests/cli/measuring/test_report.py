@@ -101,7 +101,7 @@ def test_scores_are_of_what_was_chosen_and_of_the_hold_out_apart(
     assert run(["report", str(evidence)]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert ["all", "3", "10.0", "42.0", "50.0", "-5.0", "67"] in lines
-    assert ["hold-out", "1", "30.0", "30.0", "30.0", "+30.0", "0"] in lines
+    assert ["hold-out", "5", "1", "30.0", "30.0", "30.0", "+30.0", "0"] in lines
     assert ["memory.l2_read_requests", "1", "10.0", "10.0", "10.0"] in lines
 
 

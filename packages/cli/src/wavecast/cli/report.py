@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 EVIDENCE = Path("docs/evidence")
 """Where records are if nobody says: the project's own."""
 
+ALL, HOLDOUT = "all", "hold-out"
+
 
 def report(
     directory: Annotated[Path, typer.Argument(help="Directory with records.")] = EVIDENCE,
@@ -47,7 +49,8 @@ def report(
         if (device is None or entry.device == device) and (not experiment or entry.experiment in experiment)
     ]
     names = {entry.record for entry in entries}
-    pairs = counter_pairs(record for path, record in records.items() if path.name in names)
+    # Counters are those of chosen rows: a hold-out may be older than the model.
+    pairs = counter_pairs(record for path, record in records.items() if path.name in names and record.holdout is None)
     if json:
         output.print_json(entries_to_json(entries))
     elif ledger:
@@ -66,27 +69,27 @@ def report(
         output.print_message(f"wrote {page}")
 
 
-def points_of(entries: Iterable[Entry], *, holdout: bool | None = None) -> list[Point]:
+def points_of(entries: Iterable[Entry], *, holdout: int | None = None) -> list[Point]:
     """The entries that have both times.
 
     Args:
         entries: Entries.
-        holdout: Only those that were drawn, or only the others; None for all.
+        holdout: Seed of those that were drawn; None for those that were chosen.
     """
-    chosen = [entry for entry in entries if holdout is None or (entry.holdout is not None) == holdout]
-    return [point for entry in chosen if (point := entry.point) is not None]
+    return [point for entry in entries if entry.holdout == holdout and (point := entry.point) is not None]
 
 
 def score_lines(entries: Sequence[Entry]) -> list[tuple[str, Score]]:
-    """A score for each experiment, for all that were chosen, and for the hold-out."""
+    """A score for each experiment, for all that were chosen, and for each hold-out."""
     from wavecast.cli.scores import score, score_by
 
-    chosen, drawn = points_of(entries, holdout=False), points_of(entries, holdout=True)
+    chosen = points_of(entries)
     lines = list(score_by(chosen, lambda point: point.benchmark).items())
     if chosen:
-        lines.append(("all", score(chosen)))
-    if drawn:
-        lines.append(("hold-out", score(drawn)))
+        lines.append((ALL, score(chosen)))
+    for seed in sorted({entry.holdout for entry in entries if entry.holdout is not None}):
+        if drawn := points_of(entries, holdout=seed):
+            lines.append((f"{HOLDOUT} {seed}", score(drawn)))
     return lines
 
 
@@ -129,7 +132,7 @@ def _write_scatters(entries: Sequence[Entry], directory: Path, *, stem: str = "p
 
     written: list[Path] = []
     for device in _devices(entries):
-        points = points_of(entry for entry in entries if entry.device == device)
+        points = [point for entry in entries if entry.device == device and (point := entry.point) is not None]
         if points:
             title = f"{device}: {len(points)} kernels and shapes"
             written += write_scatter(points, directory, name=f"{stem}-{device}", title=title)
@@ -183,7 +186,7 @@ def _counts(entries: Sequence[Entry]) -> str:
 def _cells(scores: Sequence[tuple[str, Score]]) -> list[tuple[str, ...]]:
     return [
         (
-            f"**{name}**" if name in ("all", "hold-out") else name,
+            f"**{name}**" if name.partition(" ")[0] in (ALL, HOLDOUT) else name,
             str(item.count),
             *map(_percent, (item.median, item.p90, item.worst)),
             f"{100 * item.bias:+.1f}",
