@@ -18,7 +18,7 @@ from wavecast.cli.schedules import fastest_line, predict_schedule
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.overlap.node import Node
 from wavecast.simulator.overlap.practice import Product
-from wavecast.simulator.overlap.program import CopyLike, KernelLike
+from wavecast.simulator.overlap.program import CopyLike, KernelLike, Program, Stream
 
 SMALL = {"m": 4096, "n": 1024, "k": 512, "ranks": 2}
 LARGE = {"m": 8192, "n": 8192, "k": 8192, "ranks": 2}
@@ -115,7 +115,9 @@ def test_a_schedule_that_never_ends_is_an_error_with_a_way_out(monkeypatch: pyte
 
     shape = {"m": 4096, "n": 1024, "k": 512, "ranks": 2}
     schedule = gather_schedule("native-upstream", shape, "mi300x")
-    stuck = replace(schedule, node=replace(schedule.node, hardware_queues=1))
+    alike = [Stream(stream.rank, stream.name, 0, tuple(stream.operations)) for stream in schedule.program.streams]
+    program = Program("one queue", 2, tuple(alike))
+    stuck = replace(schedule, program=program, node=replace(schedule.node, hardware_queues=1))
     experiment = replace(EXPERIMENT, schedule=lambda *_: stuck)
     with pytest.raises(CliError, match="deadlock after") as refused:
         predict_schedule(experiment, "native-upstream", shape=shape, device="mi300x")

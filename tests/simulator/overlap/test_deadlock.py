@@ -73,7 +73,10 @@ def test_where_signals_are_no_kernels_the_whole_gpu_may_spin() -> None:
 def test_a_captured_graph_that_serialises_both_streams_deadlocks() -> None:
     # hipGraph may put both branches on one stream: the copies are behind the product that waits for them.
     device, product = load_device("mi300x"), Product(4096, 1024, 512)
-    made = all_gather_matmul(product, Node(device, 2), "native-upstream")
+    eager = all_gather_matmul(product, Node(device, 2), "native-upstream")
+    assert simulate(eager, Node(device, 2, hardware_queues=1), lambda _: TIME).deadlock is None  # a queue a priority
+    alike = [Stream(stream.rank, stream.name, 0, tuple(stream.operations)) for stream in eager.streams]
+    made = Program("captured", 2, tuple(alike))
     assert simulate(made, Node(device, 2), lambda _: TIME).deadlock is None
     stuck = simulate(made, Node(device, 2, hardware_queues=1), lambda _: TIME).deadlock
     assert stuck is not None

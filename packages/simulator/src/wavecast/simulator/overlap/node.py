@@ -16,7 +16,7 @@ class Node:
     Attributes:
         device: Each of the GPUs.
         ranks: Their number.
-        hardware_queues: Queues of a GPU that streams share; None: what the runtime makes by default.
+        hardware_queues: Queues of a GPU that streams of one priority share; None: what the runtime makes by default.
         host_us: Host time to enqueue one operation; 0 for a captured graph, or where the host is ahead.
     """
 

@@ -33,7 +33,8 @@ class Item:
 def share_queues(program: ProgramLike, node: Node) -> dict[tuple[int, int], list[Item]]:
     """Items of each (rank, queue) in the order in which they are enqueued.
 
-    Streams of a rank get queues in turn; those that stand for workgroups of a kernel need none. A queue runs one item
+    Streams of a rank get queues in turn, those of each priority from a pool of their own, as in the runtime of ROCm;
+    those that stand for workgroups of a kernel need none. A queue runs one item
     after the other, so that what is behind a waiting item waits too, whatever its stream. The host enqueues stream
     after stream, in the order of the program; where a stream waits for an event that is recorded later, it goes on with
     the stream that records it first, as a host must.
@@ -42,9 +43,11 @@ def share_queues(program: ProgramLike, node: Node) -> dict[tuple[int, int], list
     for rank in range(program.ranks):
         streams = [stream for stream in program.streams if stream.rank == rank]
         inside = [stream for stream in streams if in_kernel(stream)]
+        number = {id(stream): -1 - index for index, stream in enumerate(inside)}
         enqueued = [stream for stream in streams if not in_kernel(stream)]
-        number = {id(stream): index % node.queues for index, stream in enumerate(enqueued)}
-        number |= {id(stream): -1 - index for index, stream in enumerate(inside)}
+        for pool, priority in enumerate(dict.fromkeys(stream.priority for stream in enqueued)):
+            alike = [stream for stream in enqueued if stream.priority == priority]
+            number |= {id(stream): pool * node.queues + index % node.queues for index, stream in enumerate(alike)}
         for place, (stream, operation) in enumerate(_host_order(streams)):
             queue = number[id(stream)]
             item = Item(stream, operation, queue, title(operation), (place + 1) * node.host_us if node.host_us else 0.0)
