@@ -152,6 +152,19 @@ def test_what_is_not_predicted_yet_is_predicted_before_it_is_measured(
     assert not any(record.is_changed for record in records)
 
 
+def test_only_what_waits_is_measured_if_asked_for(
+    fake_gpu: FakeGpu, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    freeze([predicted("wavecast", 80.0)], directory=tmp_path, date=date(2026, 11, 30))
+    arguments = [*ROWWISE, "--missing", "--records", str(tmp_path)]
+    assert run(arguments) == 0
+    assert "separate-kernels" not in {name for name, _ in fake_gpu.samples}
+    (record,) = read_records(tmp_path).values()
+    assert [row.measured_us for row in record.rows] == [pytest.approx(100.0)]
+    assert run(arguments) == 1
+    assert "nothing that is predicted there waits for a measurement" in capsys.readouterr().err
+
+
 def test_where_the_simulator_is_not_installed_that_is_said(
     fake_gpu: FakeGpu, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

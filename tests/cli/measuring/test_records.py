@@ -81,6 +81,25 @@ def test_a_second_measurement_leaves_the_first_alone(tmp_path: Path) -> None:
     }
 
 
+def test_rows_that_are_left_go_to_the_same_record_from_the_same_machine_on_the_same_day(
+    tmp_path: Path,
+) -> None:
+    (path,) = freeze([predicted("separate-kernels", 400.0), predicted("wavecast", 90.0)], directory=tmp_path, date=DAY)
+    for variant, us in (("wavecast", 100.0), ("separate-kernels", 500.0)):
+        ledger = Ledger(tmp_path, triton="3.7.1", day=LATER)
+        assert ledger.add([measured(variant, us)], [seen(variant, us)], measurement()) == [path]
+    (record,) = read_records(tmp_path).values()
+    assert [row.measured_us for row in record.rows] == [500.0, 100.0]
+    assert record.measurement is not None and len(record.measurement.rows) == 2
+    # Another machine, or another day, is another measurement.
+    other = replace(measurement(), machine=replace(MACHINE, driver="6.17.0"))
+    freeze([predicted("wavecast", 95.0)], directory=tmp_path, date=LATER)
+    for how in (measurement(), other):
+        ledger = Ledger(tmp_path, triton="3.7.1", day=LATER)
+        ledger.add([measured("wavecast", 100.0)], [seen("wavecast", 100.0)], how)
+    assert len(read_records(tmp_path)) == 3
+
+
 def test_predictions_of_another_triton_are_not_compared_with(tmp_path: Path) -> None:
     freeze([predicted("wavecast", 90.0, triton="3.6.0")], directory=tmp_path, date=DAY)
     ledger = Ledger(tmp_path, triton="3.7.1", day=LATER)

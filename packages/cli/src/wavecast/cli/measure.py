@@ -40,6 +40,9 @@ def measure(
     no_predict: Annotated[
         bool, typer.Option("--no-predict", help="Compare with frozen predictions only; make no new ones.")
     ] = False,
+    missing: Annotated[
+        bool, typer.Option("--missing", help="Only what has been predicted and not been measured yet.")
+    ] = False,
     gpus: Annotated[int, typer.Option(min=1, help="Measure on so many GPUs; the slowest counts.")] = 1,
     seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time a shape.")] = 1.0,
     watchdog: Annotated[float, typer.Option(min=1.0, help="Give up if a step takes so many seconds.")] = 120.0,
@@ -87,7 +90,9 @@ def measure(
         named = bool(experiments or everything or variant or shape is not None)
         cases = drawn_cases(holdout, count=count, device=name, chosen=named)
     ledger = Ledger(records, triton=machine.triton, holdout=holdout)
-    if not no_predict:
+    if missing:
+        cases = _waiting(cases, ledger)
+    elif not no_predict:
         _predict_missing(cases, ledger)
     benches = [GpuBench(index) for index in range(gpus)]
     measurement = new_measurement(machine, benches[0])
@@ -101,6 +106,27 @@ def measure(
         if json:
             output.print_json(session.document())
     session.finish()
+
+
+def _waiting(cases: Sequence[Case], ledger: Ledger) -> list[Case]:
+    """The variants that have a prediction and no measurement.
+
+    Raises:
+        CliError: 1 if there are none.
+    """
+    from wavecast.cli import simulate
+    from wavecast.cli.measurement import row_key_of
+
+    def waits(case: Case, variant: str) -> bool:
+        key = row_key_of(case.experiment.name, variant, simulate.device_name(case.device), case.shape)
+        row = ledger.predicted(key)
+        return row is not None and row.measured_us is None
+
+    left = [(case, tuple(variant for variant in case.variants if waits(case, variant))) for case in cases]
+    found = [replace(case, variants=variants) for case, variants in left if variants]
+    if not found:
+        raise CliError("nothing that is predicted there waits for a measurement", hint="leave --missing out")
+    return found
 
 
 def _predict_missing(cases: Sequence[Case], ledger: Ledger) -> None:

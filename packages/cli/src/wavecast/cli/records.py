@@ -189,8 +189,9 @@ def write_record(record: Record, path: Path) -> None:
 class Ledger:
     """The records of a directory, and where the measurements of one session go.
 
-    A measurement completes the newest record that predicts its row with the session's Triton. Of one that is measured
-    already the predictions are taken over into a record beside it; what nothing predicts goes to a record of its own.
+    A measurement completes the newest record that predicts its row with the session's Triton, also one of which the
+    same machine has measured other rows on the same day. Of one that is measured already the predictions are taken over
+    into a record beside it; what nothing predicts goes to a record of its own.
 
     Args:
         directory: Where the records are; it need not exist.
@@ -254,7 +255,7 @@ class Ledger:
             groups.setdefault((self._origin(row_key(row)), row.experiment, row.device), []).append(row)
         written = []
         for place, members in groups.items():
-            path = self._target(*place)
+            path = self._target(*place, members=members, measurement=measurement)
             record = self._records[path]
             newly = {row_key(row) for row in members}
             before = record.measurement.rows if record.measurement is not None else ()
@@ -284,10 +285,18 @@ class Ledger:
         record = self._records[path]
         return record.measurement is None, record.date, path
 
-    def _target(self, origin: Path | None, experiment: str, device: str) -> Path:
+    def _target(
+        self,
+        origin: Path | None,
+        experiment: str,
+        device: str,
+        *,
+        members: Sequence[MeasuredRow],
+        measurement: Measurement,
+    ) -> Path:
         place = (origin, experiment, device)
         if place not in self._targets:
-            if origin is not None and self._records[origin].measurement is None:
+            if origin is not None and _takes(self._records[origin], members, measurement):
                 self._targets[place] = origin
             else:
                 path = self._free(experiment, device, "-measured")
@@ -302,6 +311,15 @@ class Ledger:
         name = _name(self._day, experiment, device, self._triton, self._holdout).removesuffix(".json")
         paths = (self._directory / f"{name}{what}{end}.json" for end in ("", *(f"-{n}" for n in range(2, 10_000))))
         return next(path for path in paths if path not in self._records and not path.exists())
+
+
+def _takes(record: Record, rows: Sequence[MeasuredRow], measurement: Measurement) -> bool:
+    """Whether a record can be completed with these rows: it has no measurement, or a like one of other rows."""
+    if record.measurement is None:
+        return True
+    known = {row_key(row) for row in record.measurement.rows}
+    same = (record.measurement.date, record.measurement.machine) == (measurement.date, measurement.machine)
+    return same and not any(row_key(row) in known for row in rows)
 
 
 def _unmeasured(record: Record) -> Record:
