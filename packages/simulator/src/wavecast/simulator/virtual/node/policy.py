@@ -10,6 +10,7 @@ from typing import Protocol
 # Memory accesses after which a workgroup may be preempted at most: the ring that records them holds one more.
 MOST_ACCESSES = 2048
 _MOST_INSTRUCTIONS = 1 << 14
+_LONG_SHARE = 0.2
 # Slices that a delay takes at most.
 _LONGEST_DELAY = 512
 _SLOWEST = 1 / 16
@@ -72,7 +73,12 @@ class Seeded:
         return [self._random.randrange(engines) for _ in range(xcds)]
 
     def slice(self) -> tuple[int, int]:
-        """Each power of two alike, so that a preemption hits both within and between straight pieces of code."""
+        """Each power of two alike, so that a preemption hits both within and between straight pieces of code.
+
+        One slice of a few is a long one, which carries most of the work.
+        """
+        if self._random.random() < _LONG_SHARE:
+            return MOST_ACCESSES, _MOST_INSTRUCTIONS
         return self._up_to(MOST_ACCESSES), max(64, self._up_to(_MOST_INSTRUCTIONS))
 
     def start_delay(self) -> int:
