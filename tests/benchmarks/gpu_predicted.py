@@ -32,6 +32,7 @@ from wavecast.kernels.token_padding import pad_token_groups
 from wavecast.kernels.weight_layouts import quantize_weight_layouts
 from wavecast.kernels.weight_transpose import quantize_weight_transpose
 from wavecast.kernels.wgrad_copies import wgrad_operands
+from wavecast.simulator.errors import UnsupportedInstructionError
 from wavecast.simulator.timing import Position, predict_time
 from wavecast.simulator.virtual import VirtualDevice, virtual_device
 
@@ -128,7 +129,11 @@ def compare(cases: Sequence[dict[str, Any]], device_name: str, *, only: str | No
             if call is None or ours is None or ours["us"] is None or (only and case["operator"] != only):
                 continue
             start = time.perf_counter()
-            us, kernels, bound = predicted(device, call)
+            try:
+                us, kernels, bound = predicted(device, call)
+            except UnsupportedInstructionError as error:
+                print(f"{case['operator']:18} {case['shape']}: refused, {str(error).partition(' (')[0]}", flush=True)
+                continue
             found.append(Compared(case["operator"], case["shape"], case["groups"], kernels, bound, us, ours["us"]))
             one = found[-1]
             words = f"{one.operator:18} {'x'.join(map(str, one.shape.values())):24} {one.groups:6} "

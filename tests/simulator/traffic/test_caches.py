@@ -327,7 +327,7 @@ def test_l1_hits_touch_lines_but_go_no_further(device: Device) -> None:
     events, levels = stream(np.array([5, 6, 5], np.uint64), READ), np.zeros((1, LEVELS), dtype=np.int64)
     assert settle(empty_l1(device, 1), events, 0, 3, levels, 1) == 3
     assert events["kind"].tolist() == [READ, READ, READ_FROM_L1]
-    assert levels[0].tolist() == [1, 2, 0, 0, 2 * 4]
+    assert levels[0].tolist() == [1, 2, 0, 0, 2 * 4, 0, 0, 0]
 
 
 def test_settling_drops_lines_that_are_not_followed(device: Device) -> None:

@@ -52,6 +52,11 @@ class Level(IntEnum):
     L2_HITS = 2
     MALL_HITS = 3
     L2_SECTORS = 4  # sectors of 32 bytes that reads ask the L2 for: four a request where lines come whole
+    # Of writes, where the device has sectors, and of the lines that are followed: sectors written by instructions, sent
+    # to the L2, and those of them that are sent in part.
+    WRITTEN_SECTORS = 5
+    SENT_SECTORS = 6
+    SENT_PARTIAL = 7
 
 
 LEVELS = len(Level)

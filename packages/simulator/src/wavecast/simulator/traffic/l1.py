@@ -3,6 +3,9 @@
 Reads allocate, writes go through. The resident workgroups share the capacity evenly, so none sees what another does,
 and its reads can be filtered as soon as it has run. L1 is too small to follow a part of the lines only: it sees all.
 
+Where the device has sectors, what a workgroup writes to one sector goes to the L2 together, as long as its line stays:
+the profiler of an H200 counts 1.8 million write requests of 67 million scattered bytes whose neighbours follow.
+
 A line that does not fit takes a place at random: a set that is read round and round and does not quite fit still hits
 in part, as k-means and sparse products on MI300A do, where least recently used would leave nothing.
 """
@@ -20,12 +23,17 @@ from wavecast.simulator.traffic.caches import (
     EMPTY,
     READ,
     READ_FROM_L1,
+    WRITE,
     Level,
     in_step,
     is_followed,
     mixed,
     sectors_of,
 )
+
+_FIELDS = 5
+_SECTORS, _LOW, _HIGH, _WRITER = 1, 2, 3, 4
+_HALF = np.uint64(0xFFFFFFFF)
 
 
 def empty_l1(device: Device, workgroups_per_cu: int) -> np.ndarray:
@@ -36,11 +44,12 @@ def empty_l1(device: Device, workgroups_per_cu: int) -> np.ndarray:
         workgroups_per_cu: Workgroups that share it.
 
     Returns:
-        uint64 (sets, ways): line numbers. Where the device has sectors, as many columns with those of each line follow.
+        uint64 (sets, ways): line numbers. Where the device has sectors, as many columns follow for each of: sectors
+        that were read, bytes 0 to 63 and 64 to 127 that were written, and the last writer, an instruction plus one.
     """
     lines = device.l1.bytes_per_cu // device.l1.line_bytes
     sets = lines // device.l1.ways
-    columns = max(1, device.l1.ways // workgroups_per_cu) * (1 if device.l2.sector_bytes is None else 2)
+    columns = max(1, device.l1.ways // workgroups_per_cu) * (1 if device.l2.sector_bytes is None else _FIELDS)
     return np.full((sets, columns), EMPTY, dtype=np.uint64)
 
 
@@ -63,6 +72,54 @@ def l1_set_of(line: Any, sets: Any) -> Any:
 def clear(l1: np.ndarray) -> Any:
     """Forget all lines."""
     l1[:] = EMPTY
+
+
+@compiled
+def send_written(row: np.ndarray, way: Any, levels: np.ndarray) -> Any:
+    """Send what was written to a line to the L2, and forget it.
+
+    Args:
+        row: A set of an L1 with sectors.
+        way: The line's place.
+        levels: int64 (instructions, LEVELS), added to.
+    """
+    ways = len(row) // _FIELDS
+    writer = row[_WRITER * ways + way]
+    if row[way] != EMPTY and writer != np.uint64(0):
+        for field in (_LOW, _HIGH):
+            mask = row[field * ways + way]
+            for sector in (mask & _HALF, mask >> np.uint64(32)):
+                levels[np.int64(writer) - 1, Level.SENT_SECTORS] += sector != np.uint64(0)
+                levels[np.int64(writer) - 1, Level.SENT_PARTIAL] += sector != np.uint64(0) and sector != _HALF
+    for field in (_SECTORS, _LOW, _HIGH, _WRITER):
+        row[field * ways + way] = np.uint64(0)
+
+
+@compiled
+def send_all_written(l1: np.ndarray, levels: np.ndarray) -> Any:
+    """Send what a workgroup has written when it ends."""
+    for index in range(l1.shape[0]):
+        row = l1[index]
+        for way in range(len(row) // _FIELDS):
+            if row[way] != EMPTY:
+                send_written(row, way, levels)
+
+
+@compiled
+def _write(row: np.ndarray, event: Any, misses: Any, levels: np.ndarray) -> Any:
+    """Take in a write; returns whether its line was not there."""
+    ways = len(row) // _FIELDS
+    way, hit = way_of(row[:ways], event["line"], misses)
+    if not hit:
+        send_written(row, way, levels)
+        row[way] = event["line"]
+    touched = sectors_of(event["low"], event["high"])
+    for sector in range(4):
+        levels[event["instruction"], Level.WRITTEN_SECTORS] += touched >> sector & 1
+    row[_LOW * ways + way] |= event["low"]
+    row[_HIGH * ways + way] |= event["high"]
+    row[_WRITER * ways + way] = np.uint64(event["instruction"] + 1)
+    return not hit
 
 
 @compiled
@@ -104,17 +161,22 @@ def settle(
     misses = np.uint64(0)
     for position in in_step(part["order"]):
         event = part[position]
+        if is_sectored and event["kind"] == WRITE:
+            misses += np.uint64(_write(l1[l1_set_of(event["line"], l1.shape[0])], event, misses, levels))
+            continue
         if event["kind"] != READ:
             continue
         line = event["line"]
         row = l1[l1_set_of(line, l1.shape[0])]
-        ways = len(row) // 2 if is_sectored else len(row)
+        ways = len(row) // _FIELDS if is_sectored else len(row)
         tags = row[:ways]
         way, hit = way_of(tags, line, misses)
         missing = np.int64(15)
         if is_sectored:
+            if not hit:
+                send_written(row, way, levels)
             touched = sectors_of(event["low"], event["high"])
-            have = np.int64(row[ways + way]) if hit else np.int64(0)
+            have = np.int64(row[ways + way])
             missing = touched & ~have
             row[ways + way] = np.uint64(have | touched)
             hit = missing == 0

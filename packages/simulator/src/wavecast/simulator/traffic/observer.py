@@ -26,7 +26,7 @@ from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.coalescing import COUNTS, Count
 from wavecast.simulator.traffic.footprint import BufferRange, Footprint, UniqueLines, common
 from wavecast.simulator.traffic.kept import KeptLines
-from wavecast.simulator.traffic.l1 import empty_l1, settle, thin_out
+from wavecast.simulator.traffic.l1 import empty_l1, send_all_written, settle, thin_out
 from wavecast.simulator.traffic.l2_map import hashed_map, plain_map
 from wavecast.simulator.traffic.residency import residency
 from wavecast.simulator.traffic.sampling import Sample
@@ -289,9 +289,12 @@ class TrafficObserver:
         self._close_channels()
         if self._is_sectored:
             # A store asks for sectors there, and one that fills them changes nothing but their bytes.
+            send_all_written(self._l1, self._levels)
             stores = self._tables.columns[:, Column.EVENT_KIND] == WRITE
-            self._counts[stores, Count.REQUESTS] = self._counts[stores, Count.SECTORS]
-            self._counts[stores, Count.PARTIAL] = self._counts[stores, Count.PARTIAL_SECTORS]
+            written = np.maximum(1, self._levels[stores, Level.WRITTEN_SECTORS])
+            for count, level in ((Count.REQUESTS, Level.SENT_SECTORS), (Count.PARTIAL, Level.SENT_PARTIAL)):
+                share = self._levels[stores, level] / written
+                self._counts[stores, count] = np.rint(self._counts[stores, Count.SECTORS] * share)
         is_cold = self._kept is None or not len(self._kept.lines)
         reads, writes = self._reads.merged(self._stride), self._writes.merged(self._stride)
         lines = _Lines(reads, writes, common(reads.lines, writes.lines))

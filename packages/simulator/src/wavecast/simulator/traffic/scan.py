@@ -12,7 +12,7 @@ from wavecast.simulator.execute.trace import RECORD
 from wavecast.simulator.traffic.caches import READ, WRITE, is_followed
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count
-from wavecast.simulator.traffic.l1 import clear, settle
+from wavecast.simulator.traffic.l1 import clear, send_all_written, settle
 from wavecast.simulator.traffic.l2_map import channel_of
 from wavecast.simulator.traffic.shapes import (
     Fact,
@@ -110,6 +110,8 @@ def scan(
         if workgroup != cursor[Cursor.WORKGROUP]:
             used = settle(l1, events, cursor[Cursor.SETTLED], used, levels, stride, is_sectored)
             cursor[Cursor.SETTLED] = used
+            if is_sectored:
+                send_all_written(l1, levels)
             clear(l1)
             cursor[Cursor.WORKGROUP] = workgroup
             _join(cursor, slots)

@@ -172,7 +172,7 @@ def _levels_for(levels: np.ndarray, reads: np.ndarray, *, fabric_lines: float, h
 def _written_at_l2(counts: np.ndarray, device: Device) -> float:
     """Bytes that stores send to the L2: whole sectors where it has them."""
     if device.l2.sector_bytes is not None:
-        return float(counts[:, Count.SECTORS].sum()) * device.l2.sector_bytes
+        return float(counts[:, Count.REQUESTS].sum()) * device.l2.sector_bytes
     return float(counts[:, Count.UNIQUE_BYTES].sum())
 
 
