@@ -101,6 +101,11 @@ def test_every_counter_is_asked_for() -> None:
     assert len({metric.name for metric in METRICS}) == len(METRICS)
 
 
+def test_the_guide_names_every_counter(root: Path) -> None:
+    guide = (root / "docs/guides/measure.md").read_text()
+    assert [metric.name for metric in METRICS if f"`{metric.name}`" not in guide] == []
+
+
 def launch(kernel: str, *, counted: bool, variant: str = "wavecast") -> dict[str, Any]:
     return {"case": 0, "variant": variant, "kernel": kernel, "counted": counted}
 
