@@ -119,6 +119,21 @@ def store_cut_chunk(
 
 
 @triton.jit
+def store_cut_ends(
+    x_ptr, out_ptr, scale, start, end, row_stride, column_stride, columns_left,
+    FP8_MAX: tl.constexpr, CHUNK: tl.constexpr, COLS: tl.constexpr,
+):  # fmt: skip
+    """The chunks that ``start``, in the first one, and ``end`` cut; ``store_piece`` has left them out."""
+    cut = end // CHUNK * CHUNK
+    if start > 0:
+        store_cut_chunk(x_ptr, out_ptr, scale, 0, start, end, row_stride, column_stride, columns_left, FP8_MAX, CHUNK,
+                        COLS)  # fmt: skip
+    if (cut < end) & (cut >= start):
+        store_cut_chunk(x_ptr + cut.to(tl.int64) * row_stride, out_ptr + cut, scale, 0, 0, end - cut, row_stride,
+                        column_stride, columns_left, FP8_MAX, CHUNK, COLS)  # fmt: skip
+
+
+@triton.jit
 def zero_rows(out_ptr, start, end, column_stride, columns_left, CHUNK: tl.constexpr, ROWS: tl.constexpr,
                COLS: tl.constexpr):  # fmt: skip
     """Zero rows [start, end) of COLS columns: whole chunks as vectors, then the chunk that ``start`` cuts."""
@@ -206,13 +221,7 @@ def colwise_per_group_kernel(
                   CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
         store_piece(out_ptr + row, x, scale, 0, start - row, end - row, tokens, columns_left, FP8_MAX, ON_GFX, CHUNK,
                WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
-    cut = end // CHUNK * CHUNK
-    if start > 0:
-        store_cut_chunk(x_ptr, out_ptr, scale, 0, start, end, row_stride, tokens, columns_left, FP8_MAX, CHUNK,
-                         COLS)  # fmt: skip
-    if (cut < end) & (cut >= start):
-        store_cut_chunk(x_ptr + cut.to(tl.int64) * row_stride, out_ptr + cut, scale, 0, 0, end - cut, row_stride,
-                         tokens, columns_left, FP8_MAX, CHUNK, COLS)  # fmt: skip
+    store_cut_ends(x_ptr, out_ptr, scale, start, end, row_stride, tokens, columns_left, FP8_MAX, CHUNK, COLS)
     column = tl.arange(0, COLS)
     out = group.to(tl.int64) * columns + block * COLS + column
     tl.store(scale_ptr + out, scale, mask=column < columns_left)

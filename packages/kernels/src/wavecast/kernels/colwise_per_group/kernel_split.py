@@ -21,7 +21,7 @@ from wavecast.kernels._device_helpers import (
 from wavecast.kernels.colwise_per_group.kernel import (
     largest_key,
     load_piece,
-    store_cut_chunk,
+    store_cut_ends,
     store_piece,
     zero_rows,
 )
@@ -125,13 +125,7 @@ def column_cast_kernel(
                        CHUNK, WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
         store_piece(out_ptr + row, x, scale, 0, start - row, end - row, tokens, columns_left, FP8_MAX, ON_GFX, CHUNK,
                     WAVES, ROW_LANES, COL_LANES, LANE_COLS)  # fmt: skip
-    cut = end // CHUNK * CHUNK
-    if start > 0:
-        store_cut_chunk(x_ptr, out_ptr, scale, 0, start, end, row_stride, tokens, columns_left, FP8_MAX, CHUNK,
-                        COLS)  # fmt: skip
-    if (cut < end) & (cut >= start):
-        store_cut_chunk(x_ptr + cut.to(tl.int64) * row_stride, out_ptr + cut, scale, 0, 0, end - cut, row_stride,
-                        tokens, columns_left, FP8_MAX, CHUNK, COLS)  # fmt: skip
+    store_cut_ends(x_ptr, out_ptr, scale, start, end, row_stride, tokens, columns_left, FP8_MAX, CHUNK, COLS)
     if part == 0:
         out = group.to(tl.int64) * columns + block * COLS + column
         tl.store(scale_ptr + out, scale, mask=within)
