@@ -100,7 +100,9 @@ def _refuse_asynchronous(kernel: Kernel) -> None:
         f"kernel {kernel.name} ({kernel.arch}) hands work to units that run beside its warps ({listed}; the first is "
         f"{_named(found[0])}), which is counted, but not executed here",
         hint="times of GEMMs on an H200 come from the analytical model: predict grouped-gemm or scaled-gemm with "
-        "--device h200",
+        "--device h200"
+        if counts["wgmma"]
+        else "measure it on the GPU, or predict a variant or shape that runs without the tensor memory accelerator",
     )
 
 
