@@ -21,7 +21,6 @@ class GpuStreams:
     def __init__(self) -> None:
         self._streams: dict[str, torch.cuda.Stream] = {}
         self._current: torch.cuda.Stream | None = None
-        self._events: dict[tuple[int, int], torch.cuda.Event] = {}
 
     def stream(self, name: str) -> torch.cuda.Stream:
         """See `SymmetricMemory.stream`; those that are made here go before others."""
@@ -38,23 +37,16 @@ class GpuStreams:
 
     @contextmanager
     def _switched(self, stream: torch.cuda.Stream) -> Iterator[None]:
-        before = self._current or torch.cuda.current_stream()
-        self._current = stream
-        torch.cuda.set_stream(stream)
+        before, self._current = self._current, stream
         try:
-            yield
+            with torch.cuda.stream(stream):
+                yield
         finally:
-            torch.cuda.set_stream(before)
             self._current = before
 
     def wait_stream(self, stream: torch.cuda.Stream, other: torch.cuda.Stream) -> None:
-        """See `SymmetricMemory.wait_stream`; a wait is for what its event stood for when it was put on the stream."""
-        pair = stream.cuda_stream, other.cuda_stream
-        if pair not in self._events:
-            self._events[pair] = torch.cuda.Event()
-        event = self._events[pair]
-        event.record(other)
-        stream.wait_event(event)
+        """See `SymmetricMemory.wait_stream`."""
+        stream.wait_stream(other)
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, stream: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.copy`; tensors live on: the caller's stream waits for this one before a call ends."""

@@ -101,18 +101,6 @@ def write_lines(part, PART: gl.constexpr, stage, places, sizes, factor, step, ta
 
 
 @gluon.jit
-def count_half(target, counts, signals, rank):
-    """Count a written half tile of a rank's part; who counts the last signals that rank."""
-    _signals_ptr, pads_ptr, state_ptr, _failure_ptr, call, _polls = signals
-    barrier()
-    counted = gl.atomic_add(state_ptr + 2 + target, 1, sem="acq_rel", scope="sys")
-    if counted == counts - 1:
-        gl.atomic_xchg(state_ptr + 2 + target, 0, sem="relaxed", scope="gpu")
-        pad_ptr = gl.load(pads_ptr + target).to(state_ptr.dtype)
-        gl.atomic_xchg(pad_ptr + rank, call, sem="release", scope="sys")
-
-
-@gluon.jit
 def consume_parts(half: gl.constexpr, places, stages, inverses, signals, sizes, factor, ring, tiles,
                   FORM: gl.constexpr, TILE: gl.constexpr):  # fmt: skip
     """Multiply and write the upper (half 0) or lower (1) half of every tile of this program."""
@@ -121,6 +109,7 @@ def consume_parts(half: gl.constexpr, places, stages, inverses, signals, sizes, 
     ROWS: gl.constexpr = TILE[0] // 2
     a_ring, b_ring, full, free = ring
     rows, n, k, rank, ranks = sizes
+    _signals_ptr, pads_ptr, state_ptr, _failure_ptr, call, _polls = signals
     a_inverse_ptr, b_inverse_ptr = inverses
     K_INSTRUCTION: gl.constexpr = 256 // a_ring.dtype.primitive_bitwidth
     WHOLE: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, BLOCK_N, K_INSTRUCTION])
@@ -132,7 +121,6 @@ def consume_parts(half: gl.constexpr, places, stages, inverses, signals, sizes, 
     block = 0
     complete = False
     asked = False
-    written = -1  # whose part the tile before is of, which is counted when its stores have had time to end
     tile = gl.program_id(0)
     while tile < tiles:
         step, target, tile_row, column = visited(tile, sizes, TILE)
@@ -158,9 +146,6 @@ def consume_parts(half: gl.constexpr, places, stages, inverses, signals, sizes, 
             )
             b_scale = gl.load(b_inverse_ptr + columns * FORM[2], mask=columns < n, other=0.0)
             acc = acc * a_scale[:, None] * b_scale[None, :]
-        if written >= 0:
-            count_half(written, counts, signals, rank)
-            written = -1
         if (step == ranks - 1) & (asked == 0):
             complete = wait_for_others(places, signals, sizes)
             asked = True
@@ -172,10 +157,13 @@ def consume_parts(half: gl.constexpr, places, stages, inverses, signals, sizes, 
         write_lines(part2, 2, stage_out, places, sizes, factor, step, target, row, column, complete)
         write_lines(part3, 3, stage_out, places, sizes, factor, step, target, row, column, complete)
         if step < ranks - 1:
-            written = target
+            barrier()
+            counted = gl.atomic_add(state_ptr + 2 + target, 1, sem="acq_rel", scope="sys")
+            if counted == counts - 1:
+                gl.atomic_xchg(state_ptr + 2 + target, 0, sem="relaxed", scope="gpu")
+                pad_ptr = gl.load(pads_ptr + target).to(state_ptr.dtype)
+                gl.atomic_xchg(pad_ptr + rank, call, sem="release", scope="sys")
         tile += gl.num_programs(0)
-    if written >= 0:
-        count_half(written, counts, signals, rank)
 
 
 @gluon.jit
