@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wavecast.simulator.errors import AssemblyError, UnknownDeviceError, UnsupportedInstructionError
+from wavecast.simulator.execute.abi import mode_register
 from wavecast.simulator.execute.form import Bound, bind
 from wavecast.simulator.execute.helper_library import HelperLibrary, emit_module
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
@@ -94,12 +95,15 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
         UnsupportedInstructionError: Names every opcode that has no semantics, with its line and the architecture.
         AssemblyError: The kernel has no end.
         UnknownDeviceError: It is for an architecture whose instructions have other meanings.
+        LaunchError: Its descriptor asks for a mode that the engine does not follow.
     """
     if kernel.arch not in EXECUTABLE_ARCHITECTURES:
         raise UnknownDeviceError(
             f"kernel {kernel.name} is for {kernel.arch}, which cannot be executed",
             hint=f"compile it for one of {', '.join(EXECUTABLE_ARCHITECTURES)}",
         )
+    # First: such a kernel also has instructions that set the mode, which are not what has to be changed.
+    mode_register(kernel)
     missing = unsupported(kernel)
     if missing:
         raise _refusal(kernel, missing)
