@@ -136,11 +136,27 @@ def test_what_has_no_meaning_is_refused(device: VirtualDevice) -> None:
             ask()
 
 
+def test_compiled_functions_and_modules_run_as_written(device: VirtualDevice) -> None:
+    @torch.compile
+    def double(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @torch.compile(fullgraph=True, mode="max-autotune")
+    def where(x: torch.Tensor) -> str:
+        return side(x)  # no graph could have it
+
+    module = torch.nn.Linear(4, 4, device="cuda")
+    module.compile()
+    x = torch.ones(4, device="cuda")
+    assert side(double(x)) == where(x) == side(module(x)) == "cuda:0"
+    assert double(x).tolist() == [2.0] * 4
+
+
 def test_torch_is_as_before_afterwards() -> None:
-    before = torch.cuda.is_available, torch.version.hip, torch.Generator
+    before = torch.cuda.is_available, torch.version.hip, torch.Generator, torch.compile
     with virtual_device("mi300x") as virtual, torch_on(virtual):
         assert torch.cuda.is_available is not before[0]
-    assert (torch.cuda.is_available, torch.version.hip, torch.Generator) == before
+    assert (torch.cuda.is_available, torch.version.hip, torch.Generator, torch.compile) == before
     assert torch.zeros(1).device.type == "cpu"
     assert virtual.tensor_device == "cpu"
 

@@ -340,6 +340,11 @@ def _record_stream(tensor: torch.Tensor, stream: Any) -> None:
     """Nothing: memory lives as long as what uses it."""
 
 
+def _uncompiled(model: Any = None, **_: Any) -> Any:
+    """``torch.compile``: the function as it is written. What it would be compiled to are torch's own operations."""
+    return model if model is not None else lambda model: model
+
+
 def _unavailable(*_: Any, **__: Any) -> Any:
     raise CliError(
         "the program uses a part of torch.cuda that a virtual device does not have",
@@ -503,6 +508,7 @@ def patched_torch(
         stack.enter_context(mock.patch.object(torch.version, "hip", None if is_nvidia else HIP_VERSION))
         stack.enter_context(mock.patch.object(torch.version, "cuda", CUDA_VERSION if is_nvidia else None))
         stack.enter_context(mock.patch.object(torch, "Generator", _Generator))
+        stack.enter_context(mock.patch.object(torch, "compile", _uncompiled))
         # torch checks the stream's type before a mode is asked.
         stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", _record_stream))
         stack.enter_context(mock.patch.object(torch, "from_numpy", from_numpy))
