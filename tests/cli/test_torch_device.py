@@ -136,6 +136,18 @@ def test_what_has_no_meaning_is_refused(device: VirtualDevice) -> None:
             ask()
 
 
+def test_a_device_context_tells_its_number(device: VirtualDevice) -> None:
+    with torch.cuda.device(torch.ones(1, device="cuda").device) as nothing:
+        assert nothing is None
+    assert torch.cuda.device("cuda").idx == torch.cuda.device(0).prev_idx == torch.cuda.current_device() == 0
+
+
+def test_the_raw_stream_is_that_of_the_current_one(device: VirtualDevice) -> None:
+    assert torch._C._cuda_getCurrentRawStream(0) == torch.cuda.current_stream().cuda_stream
+    with pytest.raises(CliError, match="and there is one"):
+        torch._C._cuda_getCurrentRawStream(1)
+
+
 def test_compiled_functions_and_modules_run_as_written(device: VirtualDevice) -> None:
     @torch.compile
     def double(x: torch.Tensor) -> torch.Tensor:
@@ -153,10 +165,14 @@ def test_compiled_functions_and_modules_run_as_written(device: VirtualDevice) ->
 
 
 def test_torch_is_as_before_afterwards() -> None:
-    before = torch.cuda.is_available, torch.version.hip, torch.Generator, torch.compile
+    def state() -> tuple[object, ...]:
+        raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None)
+        return torch.cuda.is_available, torch.version.hip, torch.Generator, torch.compile, raw_stream
+
+    before = state()
     with virtual_device("mi300x") as virtual, torch_on(virtual):
         assert torch.cuda.is_available is not before[0]
-    assert (torch.cuda.is_available, torch.version.hip, torch.Generator, torch.compile) == before
+    assert state() == before
     assert torch.zeros(1).device.type == "cpu"
     assert virtual.tensor_device == "cpu"
 

@@ -386,6 +386,7 @@ def _cuda_names(device: VirtualDevice, gpu_of: Callable[[], Gpu]) -> dict[str, A
 
         def __init__(self, device: Any = None) -> None:
             gpu_of().check(device)
+            self.idx = self.prev_idx = gpu_of().index
 
         def __enter__(self) -> None:
             pass
@@ -495,11 +496,17 @@ def patched_torch(
         mode_of().defaults.pop()
 
     cuda = {**_cuda_names(devices[0], lambda: mode_of().gpu), **(cuda_names or {})}
+
+    def raw_stream(device: int) -> int:
+        return int(cuda["current_stream"](device).cuda_stream)
+
     with ExitStack() as stack:
         for name, value in (("__enter__", enter_default), ("__exit__", exit_default)):
             stack.enter_context(mock.patch.object(torch.utils._device.DeviceContext, name, value))
         for name, value in cuda.items():
             stack.enter_context(mock.patch.object(torch.cuda, name, value, create=True))
+        # torch for the CPU lacks it, and launchers of programs ask it.
+        stack.enter_context(mock.patch.object(torch._C, "_cuda_getCurrentRawStream", raw_stream, create=True))
         for name, value in _accelerator_names(cuda).items():
             stack.enter_context(mock.patch.object(torch.accelerator, name, value, create=True))
         for owner in (torch.autograd, torch.autograd.graph):
