@@ -16,6 +16,7 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from wavecast.simulator.execute.emitter import Emitter, element_of, width_of
@@ -44,7 +45,6 @@ class Operation:
 
 
 _OPERATIONS: dict[str, Operation] = {}
-_loaded = False
 
 
 def _add(
@@ -143,11 +143,11 @@ def opcodes() -> list[str]:
 
 def load() -> None:
     """Import the families, which register themselves."""
-    global _loaded
-    if _loaded:
-        return
-    _loaded = True
-    from wavecast.simulator.execute import ops
+    import_modules("wavecast.simulator.execute.ops")
 
-    for module in pkgutil.iter_modules(ops.__path__):
-        importlib.import_module(f"{ops.__name__}.{module.name}")
+
+@cache
+def import_modules(package: str) -> None:
+    """Import every module of a package, once."""
+    for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
+        importlib.import_module(f"{package}.{module.name}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from wavecast.simulator.execute.layout import RowKind
 from wavecast.simulator.execute.ptx.emitter import WarpEmitter
+from wavecast.simulator.execute.registry import import_modules
 
 Semantics = Callable[[WarpEmitter], None]
 
@@ -31,7 +30,6 @@ class WarpOperation:
 
 
 _OPERATIONS: dict[str, WarpOperation] = {}
-_loaded = False
 
 
 def ptx(
@@ -63,11 +61,4 @@ def warp_opcodes() -> list[str]:
 
 def load() -> None:
     """Import the families, which register themselves."""
-    global _loaded
-    if _loaded:
-        return
-    _loaded = True
-    from wavecast.simulator.execute.ptx import ops
-
-    for module in pkgutil.iter_modules(ops.__path__):
-        importlib.import_module(f"{ops.__name__}.{module.name}")
+    import_modules("wavecast.simulator.execute.ptx.ops")

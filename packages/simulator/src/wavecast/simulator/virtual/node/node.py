@@ -30,11 +30,13 @@ from wavecast.simulator.virtual.node.acquire import AcquireCheck, CheckedCode
 from wavecast.simulator.virtual.node.occupancy import ComputeUnits, need_of
 from wavecast.simulator.virtual.node.operations import (
     Barrier,
+    Command,
     Copy,
     Event,
     HostCall,
     Meeting,
     Operation,
+    SignalCommand,
     WaitSignal,
     WriteSignal,
 )
@@ -152,40 +154,30 @@ class NodeRank:
             value: A number, or a tensor of one 32-bit element that is read then.
             stream: Of this rank; None for the current one.
         """
-        pointer, owners, number, indirect = self._signal(word, value)
-        name = f"write of {'a word' if indirect else number} to {self.node.name_of(pointer)}"
-        write = WriteSignal(
-            self.index,
-            stream or self.current_stream,
-            name,
-            owners=owners,
-            pointer=pointer,
-            value=number,
-            is_indirect=indirect,
-        )
-        if self.node.stream_operations == "kernel":
-            write.by_kernel()
-        self._enqueue(write)
+        self._enqueue_signal(WriteSignal, "write of {} to {}", word, value, stream)
 
     def wait_signal(self, word: Any, value: Any, stream: NodeStream | None = None) -> None:
         """Hold a stream until a 32-bit word has reached a value; arguments as for ``write_signal``.
 
         It has when the word less the value, modulo 2^32, is below 2^31.
         """
+        self._enqueue_signal(WaitSignal, "wait for {} in {}", word, value, stream)
+
+    def _enqueue_signal(
+        self, command: type[SignalCommand], name: str, word: Any, value: Any, stream: NodeStream | None
+    ) -> None:
         pointer, owners, number, indirect = self._signal(word, value)
-        name = f"wait for {'a word' if indirect else number} in {self.node.name_of(pointer)}"
-        wait = WaitSignal(
-            self.index,
-            stream or self.current_stream,
-            name,
-            owners=owners,
-            pointer=pointer,
-            value=number,
-            is_indirect=indirect,
+        self._enqueue_command(
+            command(
+                self.index,
+                stream or self.current_stream,
+                name.format("a word" if indirect else number, self.node.name_of(pointer)),
+                owners=owners,
+                pointer=pointer,
+                value=number,
+                is_indirect=indirect,
+            )
         )
-        if self.node.stream_operations == "kernel":
-            wait.by_kernel()
-        self._enqueue(wait)
 
     def _signal(self, word: Any, value: Any) -> tuple[int, tuple[Any, ...], int, bool]:
         """Address, owners, value and whether the value is an address."""
@@ -209,9 +201,7 @@ class NodeRank:
         """Hold a stream until every rank's has come to the barrier; a rank's first meets the first of the others."""
         meeting = self.node._meeting(self.index)
         barrier = Barrier(self.index, stream or self.current_stream, "barrier", meeting=meeting)
-        if self.node.stream_operations == "kernel":
-            barrier.by_kernel()
-        self._enqueue(barrier)
+        self._enqueue_command(barrier)
 
     def call(
         self, function: Callable[[], object], tensors: Sequence[Any], name: str, stream: NodeStream | None = None
@@ -265,6 +255,11 @@ class NodeRank:
 
     def _last(self, stream: NodeStream) -> Operation | None:
         return next((item for item in reversed(stream.queue.operations) if item.stream is stream), None)
+
+    def _enqueue_command(self, command: Command) -> None:
+        if self.node.stream_operations == "kernel":
+            command.by_kernel()
+        self._enqueue(command)
 
     def _enqueue(self, operation: Operation) -> None:
         self.node._enqueue(operation)

@@ -191,23 +191,34 @@ class CopyTask(Task):
 
 
 @dataclass(eq=False, kw_only=True)
-class WriteSignal(Operation):
-    """A word written in the order of the stream.
-
-    Attributes:
-        pointer: Host address of the word.
-        value: What to write, or the host address of a word that is read then.
-        is_indirect: Whether ``value`` is an address.
-    """
-
-    kind = "signal"
-    pointer: int
-    value: int
-    is_indirect: bool = False
+class Command(Operation):
+    """What the command processor does in the order of the stream, or a kernel of one wave in its place."""
 
     def by_kernel(self) -> None:
         """Let a compute unit do it."""
         self.need = _ONE_WAVE
+
+
+@dataclass(eq=False, kw_only=True)
+class SignalCommand(Command):
+    """A command on a word of memory.
+
+    Attributes:
+        pointer: Host address of the word.
+        value: What to write or to wait for, or the host address of a word that has it then.
+        is_indirect: Whether ``value`` is an address.
+    """
+
+    pointer: int
+    value: int
+    is_indirect: bool = False
+
+
+@dataclass(eq=False, kw_only=True)
+class WriteSignal(SignalCommand):
+    """A word written in the order of the stream."""
+
+    kind = "signal"
 
     def task(self, index: int) -> Task:
         """The write."""
@@ -228,23 +239,10 @@ class _WriteTask(Task):
 
 
 @dataclass(eq=False, kw_only=True)
-class WaitSignal(Operation):
-    """Holds the stream until a word has reached a value: until their difference modulo 2^32 is less than 2^31.
-
-    Attributes:
-        pointer: Host address of the word.
-        value: What to wait for, or the host address of a word that has it.
-        is_indirect: Whether ``value`` is an address.
-    """
+class WaitSignal(SignalCommand):
+    """Holds the stream until a word has reached a value: until their difference modulo 2^32 is less than 2^31."""
 
     kind = "wait"
-    pointer: int
-    value: int
-    is_indirect: bool = False
-
-    def by_kernel(self) -> None:
-        """Let a compute unit do it."""
-        self.need = _ONE_WAVE
 
     def task(self, index: int) -> Task:
         """The wait."""
@@ -318,15 +316,11 @@ class Meeting:
 
 
 @dataclass(eq=False, kw_only=True)
-class Barrier(Operation):
+class Barrier(Command):
     """Holds the stream until those of all ranks have come."""
 
     kind = "barrier"
     meeting: Meeting
-
-    def by_kernel(self) -> None:
-        """Let a compute unit do it."""
-        self.need = _ONE_WAVE
 
     def task(self, index: int) -> Task:
         """The arrival and the wait."""
