@@ -1,9 +1,11 @@
 """Times of the overlapped products on one GPU, with the other ranks as buffers of it: what no link takes part in.
 
-``python tests/benchmarks/gpu_async_tp.py [alone|host|progress]``, on a machine with a GPU:
+``python tests/benchmarks/gpu_async_tp.py [alone|host|calls|progress]``, on a machine with a GPU:
 
 * ``alone``: time of the waiting kernels when everything is there, beside torch's own product in the same run;
-* ``host``: what a call costs the host;
+* ``host``: what it costs the host to put a call on the streams;
+* ``calls``: what a call of the operators costs the host, over torch's symmetric memory of two processes that share the
+  GPU, beside PyTorch's own operators;
 * ``progress``: which stream work a GPU carries out while a waiting kernel fills it.
 
 Whether results are right, tests/kernels/gpu/test_overlapped_on_gpu.py says.
@@ -11,6 +13,7 @@ Whether results are right, tests/kernels/gpu/test_overlapped_on_gpu.py says.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,10 +22,13 @@ from statistics import median
 from time import perf_counter
 
 import torch
+import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
 from overlapped_calls import FP8, Case, Scatter, captured
 
+from wavecast.cli.measuring.group_calls import GatherCase, ScatterCase
+from wavecast.cli.measuring.ranks import Rank, RankGroup
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError
 
 SHAPES = (
@@ -100,6 +106,41 @@ def host() -> None:
         print(f"  {name}: {1e6 * taken / calls:.0f} us a call", flush=True)
 
 
+def calls() -> None:
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    group = RankGroup(["cuda:0"] * 2, step_s=60)
+    try:
+        for name, taken_us in group.run(host_of_calls)[0].items():
+            print(f"  {name}: {taken_us:.0f} us a call", flush=True)
+    finally:
+        group.close()
+
+
+def host_of_calls(me: Rank) -> dict[str, float]:
+    """Host time of a call, the median of rounds that take turns; the GPU's work is waited for between rounds only."""
+    m, n, k = 512, 512, 512
+    contestants: dict[str, Callable[[], object]] = {}
+    for name, kind in (("bf16", "bf16"), ("fp8", "fp8")):
+        gather, scatter = (make(me, {"m": m, "n": n, "k": k}, kind) for make in (GatherCase, ScatterCase))
+        contestants[f"gather {name}"] = gather.calls["wavecast"]
+        contestants[f"scatter {name}"] = scatter.calls["wavecast"]
+        contestants[f"torch gather {name}"] = gather.calls["decomposed"]
+        contestants[f"torch scatter {name}"] = scatter.calls["decomposed"]
+    times: dict[str, list[float]] = {name: [] for name in contestants}
+    for call in contestants.values():
+        call()
+    for _ in range(7):
+        for name, call in contestants.items():
+            torch.cuda.synchronize()
+            dist.barrier()
+            started = perf_counter()
+            for _ in range(20):
+                call()
+            times[name].append(1e6 * (perf_counter() - started) / 20)
+    torch.cuda.synchronize()
+    return {name: median(found) for name, found in times.items()}
+
+
 def progress() -> None:
     """Work put on a stream after a waiting kernel: the kernel ends by its limit where the work has to wait for it."""
     ways: dict[str, Callable[[torch.Tensor, torch.Tensor], object]] = {
@@ -141,6 +182,6 @@ def progress() -> None:
 
 
 if __name__ == "__main__":
-    for part in sys.argv[1:] or ("alone", "host", "progress"):
+    for part in sys.argv[1:] or ("alone", "host", "calls", "progress"):
         print(part, flush=True)
-        {"alone": alone, "host": host, "progress": progress}[part]()
+        {"alone": alone, "host": host, "calls": calls, "progress": progress}[part]()

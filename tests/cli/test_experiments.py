@@ -42,6 +42,8 @@ def test_names() -> None:
         "scaled-gemm",
         "async-tp",
         "matmul-reduce-scatter",
+        "all-gather",
+        "reduce-scatter",
     ]
 
 

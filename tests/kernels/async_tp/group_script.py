@@ -13,14 +13,14 @@ from torch._inductor import config as inductor_config
 from torch.fx.experimental.proxy_tensor import make_fx
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from gemms import assert_exact, assert_within_bound, exact_and_size, scales, values
+from gemms import assert_within_bound, exact_and_size, scales, values
 
-from wavecast.kernels import group_ops, symm_mem
+from wavecast.cli.measuring.group_options import OPTIONS
+from wavecast.cli.measuring.ranks import Rank
+from wavecast.kernels import group_ops
 from wavecast.kernels.all_gather_matmul.api import all_gather_matmul
 from wavecast.kernels.all_gather_matmul.reference import all_gather_matmul_reference
 from wavecast.kernels.inductor import async_tp
-from wavecast.kernels.matmul_reduce_scatter.api import matmul_reduce_scatter
-from wavecast.kernels.matmul_reduce_scatter.reference import matmul_reduce_scatter_reference
 from wavecast.kernels.training import tensor_parallel
 
 FP8 = torch.float8_e4m3fn
@@ -28,29 +28,11 @@ FP8 = torch.float8_e4m3fn
 CHECKS = ("test_schema", "test_faketensor", "test_aot_dispatch_static")
 
 
-def check_gather(rank: int, ranks: int) -> None:
-    """2D and 3D, every gather dimension, several factors, biases, scales of each kind."""
-    for shape in ((5, 24), (3, 4, 24)):
-        for dim in range(len(shape)):
-            for dtype in (torch.bfloat16, torch.float16, FP8):
-                shards = [values(*shape, dtype=dtype, exact=True, seed=r) for r in range(ranks)]
-                k = shape[-1] * (ranks if dim == len(shape) - 1 else 1)
-                bs = [values(n, k, dtype=dtype, exact=True, seed=n).t() for n in (7, 16)]
-                fp8 = dtype == FP8
-                a_inverse = scales(exact=True, seed=1) if fp8 else None
-                b_inverses = [scales(1, b.shape[1], exact=True, seed=2) for b in bs] if fp8 else None
-                biases = [None, values(16, dtype=torch.bfloat16, exact=True, seed=4)]
-                gathered, outs = all_gather_matmul(
-                    shards[rank], bs, dist.group.WORLD, gather_dim=dim, a_inverse=a_inverse, b_inverses=b_inverses,
-                    biases=biases, out_dtypes=[torch.float32, torch.float32],
-                )  # fmt: skip
-                for index, (b, bias, out) in enumerate(zip(bs, biases, outs, strict=True)):
-                    whole, wanted = all_gather_matmul_reference(
-                        shards, b, gather_dim=dim, a_inverse=a_inverse, bias=bias, out_dtype=torch.float32,
-                        b_inverse=b_inverses[index] if b_inverses else None,
-                    )  # fmt: skip
-                    assert torch.equal(out, wanted), (shape, dim, dtype)
-                assert torch.equal(gathered.float(), whole.float()), (shape, dim, dtype)
+def check_options(rank: int, ranks: int) -> None:
+    """What `measure --gpus N` runs on GPUs as well."""
+    me = Rank(rank, ranks, torch.device("cpu"))
+    for name, run in OPTIONS.items():
+        assert run(me) > 0, name
 
 
 def check_row_scales(rank: int, ranks: int) -> None:
@@ -76,37 +58,6 @@ def check_row_scales(rank: int, ranks: int) -> None:
         gathered, _ = all_gather_matmul_reference(shards, b, gather_dim=dim, out_dtype=torch.float32)
         exact, size = exact_and_size(gathered.reshape(-1, 32), b, every.reshape(-1, 1), b_inverse)
         assert_within_bound(found[0].reshape(-1, 16), exact, size, 32)
-
-
-def check_scatter(rank: int, ranks: int) -> None:
-    for shape in ((6, 24), (4, 2, 24)):
-        for dim in range(len(shape) - 1):
-            for dtype in (torch.bfloat16, FP8):
-                operands = [
-                    (
-                        values(*shape, dtype=dtype, exact=True, seed=r),
-                        values(9, 24, dtype=dtype, exact=True, seed=r).t(),
-                    )
-                    for r in range(ranks)
-                ]
-                fp8 = dtype == FP8
-                inverses = [
-                    (scales(*shape[:-1], 1, exact=True, seed=r), scales(1, 9, exact=True, seed=r))
-                    if fp8
-                    else (None,) * 2
-                    for r in range(ranks)
-                ]
-                as_rows = [(None if a is None else a.reshape(-1, 1), b) for a, b in inverses]
-                for reduce_op in ("sum", "avg"):
-                    out = matmul_reduce_scatter(
-                        *operands[rank], dist.group.WORLD, scatter_dim=dim, reduce_op=reduce_op,
-                        a_inverse=inverses[rank][0], b_inverse=inverses[rank][1], out_dtype=torch.float32,
-                    )  # fmt: skip
-                    wanted = matmul_reduce_scatter_reference(
-                        operands, scatter_dim=dim, average=reduce_op == "avg", inverses=as_rows,
-                        out_dtype=torch.float32,
-                    )  # fmt: skip
-                    assert_exact(out, wanted[rank].double())
 
 
 def check_operators(rank: int, ranks: int) -> None:
@@ -163,26 +114,6 @@ def check_gradients(rank: int, ranks: int) -> None:
 def close(actual: torch.Tensor, wanted: torch.Tensor) -> None:
     """Equal but for roundings to bf16: small integers' sums are exact below 2^8, rounded once or twice above."""
     assert torch.allclose(actual.float(), wanted.float(), rtol=2.0**-7, atol=0), (actual - wanted).abs().max()
-
-
-def check_aliases(rank: int, ranks: int) -> None:
-    """PyTorch's decomposed operators run on GPUs only; these take its arguments."""
-    name = dist.group.WORLD.group_name
-    shards = [values(4, 16, dtype=torch.bfloat16, exact=True, seed=r) for r in range(ranks)]
-    b = values(16, 8, dtype=torch.bfloat16, exact=True, seed=9)
-    gathered, (out,) = symm_mem.fused_all_gather_matmul(shards[rank], [b], 0, name)
-    assert torch.equal(out.float(), (torch.cat(shards).float() @ b.float()))
-    assert torch.equal(gathered, torch.cat(shards))
-    assert symm_mem.fused_all_gather_matmul(shards[rank], [b], 0, name, return_A=False)[0] is None
-    part = symm_mem.fused_matmul_reduce_scatter(shards[rank], b, "avg", 0, name)
-    wanted = sum(shard.float() @ b.float() for shard in shards) / ranks
-    assert torch.equal(part.float(), wanted.chunk(ranks)[rank])
-    one = torch.ones(())
-    shard, right = shards[rank].to(FP8), b.t().contiguous().to(FP8).t()
-    _, (out,) = symm_mem.fused_all_gather_scaled_matmul(
-        shard, [right], one, [one], 0, name, [None], [None], [torch.float32], [True]
-    )
-    assert torch.equal(out, torch.cat(shards).float() @ b.float())
 
 
 def check_inductor(rank: int, ranks: int) -> None:

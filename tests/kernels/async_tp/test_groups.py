@@ -10,6 +10,6 @@ SCRIPT = Path(__file__).with_name("group_script.py")
 
 
 def test_every_option_over_two_processes(tmp_path: Path) -> None:
-    checks = ("gather", "row_scales", "scatter", "operators", "gradients", "aliases", "inductor")
+    checks = ("options", "row_scales", "operators", "gradients", "inductor")
     for said in run_in_processes(SCRIPT, *checks, store=tmp_path / "store"):
         assert [line.split()[1] for line in said.splitlines() if line.startswith("passed")] == list(checks)

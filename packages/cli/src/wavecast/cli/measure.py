@@ -15,9 +15,10 @@ from wavecast.cli import output
 from wavecast.cli.errors import CliError, ExitCode, misuse
 
 if TYPE_CHECKING:
-    from wavecast.cli.experiments.experiment import Experiment
+    from wavecast.cli.experiments.experiment import Experiment, Shape
     from wavecast.cli.measurement import MeasuredRow, Measurement
     from wavecast.cli.measuring.gpu import Bench
+    from wavecast.cli.measuring.session import CaseResult
     from wavecast.cli.prediction import Case
     from wavecast.cli.records import Ledger
     from wavecast.cli.rows import Row
@@ -43,7 +44,9 @@ def measure(
     missing: Annotated[
         bool, typer.Option("--missing", help="Only what has been predicted and not been measured yet.")
     ] = False,
-    gpus: Annotated[int, typer.Option(min=1, help="Measure on so many GPUs; the slowest counts.")] = 1,
+    gpus: Annotated[
+        int, typer.Option(min=1, help="Measure on so many GPUs, together where the experiment is of several.")
+    ] = 1,
     seconds: Annotated[float, typer.Option(min=0.0, help="About how long to time a shape.")] = 1.0,
     watchdog: Annotated[float, typer.Option(min=1.0, help="Give up if a step takes so many seconds.")] = 120.0,
     counters: Annotated[
@@ -60,7 +63,7 @@ def measure(
     Results are compared with the reference first; a variant that is wrong is not timed.
     """
     from wavecast.cli import simulate
-    from wavecast.cli.experiments.catalogue import choose_shapes, choose_variants, find_experiments
+    from wavecast.cli.experiments.catalogue import choose_variants, find_experiments
     from wavecast.cli.measuring.gpu import GpuBench, device_of, find_machine
     from wavecast.cli.measuring.session import new_measurement
     from wavecast.cli.places import check_directory
@@ -78,8 +81,12 @@ def measure(
     if everything and experiments:
         raise misuse(f"--all and {' '.join(experiments)}", hint="name experiments, or take all")
     chosen = find_experiments(experiments or [], everything=everything)
+    if everything:
+        chosen = _possible(chosen, gpus)
     planned = [
-        (item, size, choose_variants(item, variant or [])) for item in chosen for size in choose_shapes(item, shape)
+        (item, size, choose_variants(item, variant or []) + item.parts)
+        for item in chosen
+        for size in _shapes(item, shape, gpus)
     ]
     check_directory(records)
     machine = find_machine(gpus=gpus)
@@ -99,13 +106,45 @@ def measure(
     output.print_message(f"{machine.text}; {_costs(measurement)}")
     session = Session(ledger, measurement, show_tables=not json, wide=wide)
     try:
-        session.run(cases, benches, seconds=seconds, step_s=watchdog)
+        single = [case for case in cases if case.experiment.schedule is None]
+        session.run(single, benches, seconds=seconds, step_s=watchdog)
+        session.run_together(
+            [case for case in cases if case.experiment.schedule is not None], gpus, seconds=seconds, step_s=watchdog
+        )
         if counters:
-            session.count(cases, step_s=watchdog)
+            session.count(single, step_s=watchdog)
     finally:
         if json:
             output.print_json(session.document())
     session.finish()
+
+
+def _possible(experiments: Sequence[Experiment], gpus: int) -> list[Experiment]:
+    """Those that run on so many GPUs; the others are named."""
+    left_out = [item.name for item in experiments if item.group_shapes is not None and gpus < 2]
+    if left_out:
+        output.print_message(f"left out, as they need several GPUs (--gpus N): {', '.join(left_out)}")
+    return [item for item in experiments if item.name not in left_out]
+
+
+def _shapes(experiment: Experiment, text: str | None, gpus: int) -> tuple[Shape, ...]:
+    """The shapes to measure: of an experiment over several GPUs, those of so many.
+
+    Raises:
+        CliError: 2 if it cannot be measured on so many.
+    """
+    from wavecast.cli.experiments.catalogue import choose_shapes
+
+    if experiment.group_shapes is None:
+        return choose_shapes(experiment, text)
+    if gpus < 2:
+        raise misuse(f"{experiment.name} runs on several GPUs at once, and 1 is to be used", hint="--gpus N")
+    if text is None:
+        return experiment.group_shapes(gpus)
+    found = choose_shapes(experiment, text if "ranks" in text else f"{text},ranks={gpus}")
+    if found[0]["ranks"] != gpus:
+        raise misuse(f"a shape of {found[0]['ranks']} ranks on {gpus} GPUs", hint=f"--gpus {found[0]['ranks']}")
+    return found
 
 
 def _waiting(cases: Sequence[Case], ledger: Ledger) -> list[Case]:
@@ -226,13 +265,36 @@ class Session:
                     found = measure_case(case, benches, machine, seconds=seconds, done=done)
                 except GpuLostError as error:
                     raise self._lost(str(error)) from error
-                rows = [self._beside(row) for row in found.rows]
-                self._keep(found.rows, found.seen)
-                self._rows += rows
-                self._seen += found.seen
-                if self._show_tables:
-                    with steps.paused():
-                        self._print(case.experiment, len(found.seen))
+                self._took(case.experiment, found, steps)
+
+    def run_together(self, cases: Sequence[Case], gpus: int, *, seconds: float, step_s: float) -> None:
+        """Measure cases that need all GPUs at once; arguments and errors as of ``run``."""
+        if not cases:
+            return
+        from wavecast.cli.measuring import ranks
+        from wavecast.cli.measuring.gpu import GpuLostError
+        from wavecast.cli.measuring.group_session import GroupSession
+
+        with output.progress(sum(len(case.variants) for case in cases)) as steps:
+            group = GroupSession(
+                ranks.gpu_places(gpus), self._measurement.machine, seconds=seconds, step_s=step_s, done=steps.done
+            )
+            try:
+                for case in cases:
+                    self._took(case.experiment, group.measure(case), steps)
+            except GpuLostError as error:
+                raise self._lost(str(error)) from error
+            finally:
+                group.close()
+
+    def _took(self, experiment: Experiment, found: CaseResult, steps: output.Steps) -> None:
+        """Write a case down, and show it."""
+        self._keep(found.rows, found.seen)
+        self._rows += [self._beside(row) for row in found.rows]
+        self._seen += found.seen
+        if self._show_tables:
+            with steps.paused():
+                self._print(experiment, len(found.seen))
 
     def count(self, cases: Sequence[Case], *, step_s: float) -> None:
         """Count what the variants do that were timed, and write it down.

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from multiprocessing import active_children, get_context, parent_process
-from threading import Thread
+from multiprocessing import active_children, get_context
 
 from wavecast.cli import __version__, schedules, simulate
 from wavecast.cli.errors import CliError
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.experiments.operators import last_path, result_dtype
+from wavecast.cli.processes import end_with_parent
 from wavecast.cli.rows import KernelRow, Row, error_percent
 
 
@@ -87,7 +86,7 @@ def _executor(jobs: int, *, apart: bool = False) -> Iterator[Callable[[Case, str
         return
     # Fresh processes: a fork would inherit the progress bar's thread and what the compilers hold.
     others = set(active_children())
-    with ProcessPoolExecutor(max(jobs, 1), mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
+    with ProcessPoolExecutor(max(jobs, 1), mp_context=get_context("spawn"), initializer=end_with_parent) as pool:
         try:
             yield lambda case, variant: pool.submit(_answer, case, variant)
         except BaseException:
@@ -95,18 +94,6 @@ def _executor(jobs: int, *, apart: bool = False) -> Iterator[Callable[[Case, str
             for process in set(active_children()) - others:
                 process.terminate()
             raise
-
-
-def _end_with_parent() -> None:
-    """Watch the parent from a thread: a process of a pool whose parent was killed would wait for work for ever."""
-    parent = parent_process()
-
-    def watch() -> None:
-        if parent is not None:
-            parent.join()
-            os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
 
 
 def _result(future: Future[Answer]) -> Answer:

@@ -189,9 +189,10 @@ def write_record(record: Record, path: Path) -> None:
 class Ledger:
     """The records of a directory, and where the measurements of one session go.
 
-    A measurement completes the newest record that predicts its row with the session's Triton, also one of which the
-    same machine has measured other rows on the same day. Of one that is measured already the predictions are taken over
-    into a record beside it; what nothing predicts goes to a record of its own.
+    A measurement completes the newest record that predicts its row with the session's Triton, or with none, as
+    schedules of several GPUs are predicted; also one of which the same machine has measured other rows on the same day.
+    Of one that is measured already the predictions are taken over into a record beside it; what nothing predicts goes
+    to a record of its own.
 
     Args:
         directory: Where the records are; it need not exist.
@@ -274,7 +275,7 @@ class Ledger:
                 for path, record in self._records.items()
                 if record.holdout == self._holdout
                 and any(
-                    row.predicted_us is not None and row.triton == self._triton and row_key(row) == key
+                    row.predicted_us is not None and row.triton in (self._triton, None) and row_key(row) == key
                     for row in record.rows
                 )
             ]
@@ -398,7 +399,8 @@ def check_place(
 
 def _name(day: datetime.date, experiment: str, device: str, triton: str | None, holdout: int | None) -> str:
     drawn = "" if holdout is None else f"-holdout{holdout}"
-    return f"{day.isoformat()}-{experiment}-{device}-triton{triton or 'none'}{drawn}.json"
+    compiler = "" if triton is None else f"-triton{triton}"
+    return f"{day.isoformat()}-{experiment}-{device}{compiler}{drawn}.json"
 
 
 def _refuse_existing(directory: Path, names: Sequence[str]) -> None:

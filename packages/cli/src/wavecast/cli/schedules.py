@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from wavecast.simulator.devices import Device
     from wavecast.simulator.overlap.outcome import Outcome, Span
     from wavecast.simulator.overlap.prices import Prices
+    from wavecast.simulator.overlap.program import KernelLike
     from wavecast.simulator.overlap.verdict import Verdict
     from wavecast.simulator.timing.prediction import Sensitivity
 
@@ -39,7 +40,7 @@ def predict_schedule(
         schedule = experiment.schedule(variant, shape, device)
         prices = Prices(schedule.node)
         outcome = _run(schedule, prices)
-        verdict = _judge(schedule, prices, outcome)
+        verdict = None if _is_alone(schedule) else _judge(schedule, prices, outcome)
         effects, (low_us, high_us) = _uncertainty(schedule, prices, outcome.total_us)
         others = experiment.alternatives(variant, shape, device) if experiment.alternatives else {}
         ways = {name: _total_us(other) for name, other in others.items()}
@@ -64,10 +65,10 @@ def predict_schedule(
         published_us=published_us,
         published_source=published.source if published else None,
         error_percent=error_percent(outcome.total_us, published_us=published_us),
-        bound=_bound(verdict),
-        cause=verdict.reason + _ways(ways),
+        bound=_bound(verdict) if verdict else _bound_alone(schedule),
+        cause=verdict.reason + _ways(ways) if verdict else None,
         minimum_bytes=operands.minimum_bytes(shape),
-        exposed_us=verdict.exposed_us,
+        exposed_us=verdict.exposed_us if verdict else None,
         wavecast=__version__,
         spec=target.digest,
     )
@@ -113,10 +114,20 @@ def _ways(ways: Mapping[str, float | None]) -> str:
     return "; transports: " + ", ".join(parts) if parts else ""
 
 
+def _is_alone(schedule: Schedule) -> bool:
+    """Whether it is one kernel: nothing runs beside it, so there is nothing to say of what overlaps."""
+    return all(len(stream.operations) == 1 for stream in schedule.program.streams)
+
+
+def _bound_alone(schedule: Schedule) -> str:
+    return "transfers" if schedule.product is None else "product"
+
+
 def _judge(schedule: Schedule, prices: Prices, outcome: Outcome) -> Verdict:
     from wavecast.simulator.overlap.collectives import collective_time
     from wavecast.simulator.overlap.verdict import judge
 
+    assert schedule.product is not None
     collective = collective_time(schedule.collective, schedule.collective_bytes, schedule.node)
     return judge(outcome, schedule.node, whole_us=prices(schedule.product).alone_us, collective=collective)
 
@@ -138,20 +149,21 @@ def _uncertainty(schedule: Schedule, prices: Prices, point_us: float) -> tuple[t
         longer = {key: replace(time, alone_us=time.alone_us * factor) for key, time in known.items()}
         return run(schedule.program, node, Prices(node, longer)).total_us
 
-    low, high = _product_range(schedule)
-    products = Sensitivity(_PRODUCT, scaled_us(low), scaled_us(high))
+    others = []
+    if schedule.product is not None:
+        low, high = _product_range(schedule.product, node.device)
+        others.append(Sensitivity(_PRODUCT, scaled_us(low), scaled_us(high)))
     device = node.device
-    moved = sensitivities(time_us, device, point_us=point_us, others=[products], keys=device.uncertain_links)
+    moved = sensitivities(time_us, device, point_us=point_us, others=others, keys=device.uncertain_links)
     return tuple(_effect(entry, device) for entry in moved), interval(time_us, device, moved, point_us=point_us)
 
 
-def _product_range(schedule: Schedule) -> tuple[float, float]:
+def _product_range(product: KernelLike, device: Device) -> tuple[float, float]:
     """Lower and upper end of the whole product's time, over the point."""
     from wavecast.simulator.overlap.prices import LIBRARIES, problem_of
     from wavecast.simulator.timing.gemm import predict_gemm
 
-    device = schedule.node.device
-    found = predict_gemm(problem_of(schedule.product.shape), device, LIBRARIES[device.arch])
+    found = predict_gemm(problem_of(product.shape), device, LIBRARIES[device.arch])
     return found.low_us / found.predicted_us, found.high_us / found.predicted_us
 
 

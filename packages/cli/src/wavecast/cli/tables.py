@@ -9,7 +9,7 @@ from rich.table import Table
 
 from wavecast.cli import output
 from wavecast.cli.experiments.catalogue import EXPERIMENTS
-from wavecast.cli.experiments.experiment import Experiment
+from wavecast.cli.experiments.experiment import COLLECTIVE_ALONE, PRODUCT_ALONE, Experiment
 from wavecast.cli.ledger import Entry
 from wavecast.cli.measurement import KernelCounters, MeasuredRow, Measurement, RowCounters, row_key
 from wavecast.cli.measuring.metrics import METRICS
@@ -204,7 +204,19 @@ def print_measured(
         if row is not None and row.predicted_us is not None and row.code_object != one.code_object:
             line = f"{one.variant}: the code that ran is not the code that was predicted"
             output.print_table(textwrap.fill(line, output.NARROW, subsequent_indent="  "), wide=wide)
+    if (bound := _beside_alone(seen)) is not None:
+        output.print_table(bound, wide=wide)
     output.print_table("", wide=wide)
+
+
+def _beside_alone(seen: Sequence[MeasuredRow]) -> str | None:
+    """What ours takes over what it cannot be faster than: the product or the collective alone, whichever is longer."""
+    cold = {row.variant: row.cold_us for row in seen}
+    parts = [us for name in (PRODUCT_ALONE, COLLECTIVE_ALONE) if (us := cold.get(name)) is not None]
+    ours = cold.get("wavecast")
+    if ours is None or len(parts) < 2:
+        return None
+    return f"wavecast: {ours / max(parts):.3f} × the longer of {PRODUCT_ALONE} and {COLLECTIVE_ALONE}"
 
 
 def print_counters(seen: Sequence[MeasuredRow], predicted: Sequence[RowCounters], *, wide: bool = False) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from wavecast.cli.errors import misuse
-from wavecast.cli.experiments.experiment import Experiment, Schedule, Shape
+from wavecast.cli.experiments.experiment import COLLECTIVE_ALONE, PRODUCT_ALONE, Experiment, Schedule, Shape
 
 if TYPE_CHECKING:
     from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
@@ -22,6 +22,12 @@ SHAPES: tuple[Shape, ...] = (
     *({"m": 8192, "n": 7168, "k": 8192, "ranks": ranks} for ranks in (8, 4, 2)),
     {"m": 4096, "n": 1024, "k": 512, "ranks": 4},
 )
+# Rows, columns and depth that are measured on whatever number of GPUs: those of the microbenchmark of two H200s.
+MEASURED = (
+    (4096, 14336, 8192), (8192, 8192, 8192), (8192, 3584, 8192), (2048, 3584, 8192), (16384, 4096, 4096),
+    (4096, 1024, 512),
+)  # fmt: skip
+PARTS = (PRODUCT_ALONE, COLLECTIVE_ALONE)
 GATHER_VARIANTS = ("sequence", "decomposed", "native-upstream", "wavecast")
 SCATTER_VARIANTS = ("sequence", "decomposed", "wavecast")
 
@@ -33,22 +39,29 @@ def minimum_bytes(shape: Shape) -> int:
 
 
 def make_inputs(shape: Shape) -> tuple[Any, ...]:
-    """Nothing: a schedule is not run here.
+    """Nothing: a schedule is not run in one process.
 
     Raises:
         CliError: always.
     """
     raise misuse(
         f"a schedule of {shape['ranks']} GPUs calls no operator in one process",
-        hint="predict async-tp shows its time; torchrun runs wavecast.kernels.all_gather_matmul on several GPUs",
+        hint=f"predict shows its time, and measure --gpus {shape['ranks']} takes it on so many GPUs",
     )
 
 
+def measured_shapes(gpus: int) -> tuple[Shape, ...]:
+    """Shapes that are measured on so many GPUs."""
+    return tuple({"m": m, "n": n, "k": k, "ranks": gpus} for m, n, k in MEASURED)
+
+
 def gather_schedule(variant: str, shape: Shape, device: str) -> Schedule:
-    """Streams of an all-gather+matmul."""
+    """Streams of an all-gather+matmul, or of a part of it."""
     from wavecast.simulator.overlap.practice import all_gather_matmul
 
     node, product = _node(shape, device), _product(shape)
+    if variant in PARTS:
+        return _part(variant, product, node, "all-gather", product.gathered_bytes)
     ours = variant == "wavecast"
     return _gather(
         product, node, wavecast_program(product, node) if ours else all_gather_matmul(product, node, variant)
@@ -92,13 +105,33 @@ def _gather(product: Product, node: Node, program: Program) -> Schedule:
 
 
 def scatter_schedule(variant: str, shape: Shape, device: str) -> Schedule:
-    """Streams of a matmul+reduce-scatter."""
+    """Streams of a matmul+reduce-scatter, or of a part of it."""
     from wavecast.simulator.overlap.practice import matmul, matmul_reduce_scatter
 
     node, product = _node(shape, device), _product(shape)
+    if variant in PARTS:
+        return _part(variant, product, node, "reduce-scatter", product.result_bytes)
     ours = variant == "wavecast"
     program = wavecast_scatter(product, node) if ours else matmul_reduce_scatter(product, node, variant)
     return Schedule(program, node, matmul(product, product.m), "reduce-scatter", product.result_bytes)
+
+
+def _part(variant: str, product: Product, node: Node, collective: str, size_bytes: int) -> Schedule:
+    """The product, or the collective, by itself."""
+    from wavecast.simulator.overlap.practice import collective as whole
+    from wavecast.simulator.overlap.practice import matmul
+
+    kernel = matmul(product, product.m) if variant == PRODUCT_ALONE else whole(collective, size_bytes, node)
+    return alone(kernel, node, collective, size_bytes)
+
+
+def alone(kernel: Kernel, node: Node, collective: str, size_bytes: int) -> Schedule:
+    """A kernel that every rank runs, and nothing beside it."""
+    from wavecast.simulator.overlap.program import Program, Stream
+
+    streams = tuple(Stream(rank, "current", 0, (kernel,)) for rank in range(node.ranks))
+    product = kernel if kernel.name == "matmul" else None
+    return Schedule(Program(kernel.name, node.ranks, streams), node, product, collective, size_bytes)
 
 
 def _node(shape: Shape, device: str) -> Node:
@@ -283,6 +316,8 @@ EXPERIMENT = Experiment(
     by_default=False,
     schedule=gather_schedule,
     alternatives=gather_alternatives,
+    parts=PARTS,
+    group_shapes=measured_shapes,
 )
 
 SCATTER = Experiment(
@@ -299,4 +334,6 @@ SCATTER = Experiment(
     operator=__name__,
     by_default=False,
     schedule=scatter_schedule,
+    parts=PARTS,
+    group_shapes=measured_shapes,
 )

@@ -7,6 +7,7 @@ from wavecast.cli.experiments import (
     async_tp,
     autotune_space,
     blockwise,
+    collectives,
     colwise_per_group,
     dual_layout,
     expert_weights,
@@ -46,6 +47,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         scaled_gemm.EXPERIMENT,
         async_tp.EXPERIMENT,
         async_tp.SCATTER,
+        collectives.GATHER,
+        collectives.SCATTER,
     )
 }
 

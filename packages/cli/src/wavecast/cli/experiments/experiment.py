@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
 Shape = Mapping[str, int]
 
+PRODUCT_ALONE, COLLECTIVE_ALONE = "product-alone", "collective-alone"
+"""Parts of a call over several GPUs, each by the vendor's library: it takes no less than the longer one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Published:
@@ -56,14 +59,14 @@ class Schedule:
     Attributes:
         program: Their streams, as ``wavecast.simulator.overlap.program`` describes them.
         node: The GPUs.
-        product: The product as a whole, for the vendor's library: a kernel of that module.
+        product: The product as a whole, for the vendor's library: a kernel of that module; None of a collective alone.
         collective: Name of the collective that is to be hidden.
         collective_bytes: Its size.
     """
 
     program: ProgramLike
     node: Node
-    product: KernelLike
+    product: KernelLike | None
     collective: str
     collective_bytes: int
 
@@ -95,6 +98,8 @@ class Experiment:
         schedule: Variant, shape and device to the streams of several GPUs; such an experiment is predicted from them,
             and calls no operator.
         alternatives: Variant, shape and device to other ways of carrying it out, by what they are called.
+        parts: Variants of a schedule that are timed beside the others, and do a part of what they do.
+        group_shapes: Of a schedule: number of GPUs to the shapes that are measured on so many.
         whole: Whether every workgroup is executed: where few long ones read the same lines and cannot stand for one
             another, or a launch reads what an earlier one left in the memory-side cache.
     """
@@ -117,6 +122,8 @@ class Experiment:
     whole: bool = False
     schedule: Callable[[str, Shape, str], Schedule] | None = None
     alternatives: Callable[[str, Shape, str], Mapping[str, Schedule]] | None = None
+    parts: tuple[str, ...] = ()
+    group_shapes: Callable[[int], tuple[Shape, ...]] | None = None
 
     def operands(self, variant: str) -> Operands:
         """What ``variant`` is called with."""

@@ -120,10 +120,14 @@ class GpuClock:
         )
         return (SPIN_CYCLES[1] - SPIN_CYCLES[0]) / (long_us - short_us)
 
+    def align(self) -> None:
+        """Enqueue what comes just before a sample: nothing."""
+
     def enqueue(self, call: Call, *, host_us: float, warm: bool = False, idle: bool = False) -> Callable[[], float]:
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         if idle:
             self.synchronize()
+            self.align()
             start.record()
             call()
             end.record()
@@ -134,6 +138,7 @@ class GpuClock:
         torch.cuda._sleep(int((sleep_us + warm * 1.3 * host_us) * self.cycles_per_us))
         if warm:
             call()
+        self.align()
         start.record()
         call()
         end.record()
