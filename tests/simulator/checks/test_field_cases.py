@@ -144,6 +144,66 @@ def test_flag_with_a_relaxed_side_or_scopes_that_differ(
     assert (finding.buffer, finding.site.workgroup, finding.other.workgroup) == ("data", (1, 0, 0), (0, 0, 0))
 
 
+@triton.jit
+def same_in_all_lanes(x):
+    return tl.inline_asm_elementwise("v_readfirstlane_b32 $0, $1", "=s,v", [x], dtype=x.dtype, is_pure=False, pack=1)
+
+
+@triton.jit
+def count_then_signal_kernel(
+    data, count, signal, out, PARTS: tl.constexpr, COUNT: tl.constexpr, TAKE: tl.constexpr, SIGNAL: tl.constexpr,
+    POLLS_BY_WRITING: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Parts are counted; who counts the last one takes the count and signals; two programs wait for that and read."""
+    index = tl.arange(0, BLOCK)
+    program = tl.program_id(0)
+    if program < PARTS:
+        tl.store(data + program * BLOCK + index, index + program)
+        tl.inline_asm_elementwise("s_waitcnt vmcnt(0)", "=v,0", [0], dtype=tl.int32, is_pure=False, pack=1)
+        tl.debug_barrier()
+        if same_in_all_lanes(tl.atomic_add(count, 1, sem=COUNT, scope="sys")) == PARTS - 1:
+            tl.atomic_xchg(count, 0, sem=TAKE, scope="sys")
+            tl.atomic_xchg(signal, 1, sem=SIGNAL, scope="sys")
+    else:
+        seen = same_in_all_lanes(tl.atomic_add(signal, 0, sem="relaxed", scope="sys"))
+        while seen == 0:
+            seen = same_in_all_lanes(tl.atomic_add(signal, 0, sem="relaxed", scope="sys"))
+        if POLLS_BY_WRITING:
+            tl.atomic_add(signal, 1, sem="relaxed", scope="sys")
+            tl.atomic_add(signal, 1, sem="acquire", scope="sys")
+        else:
+            tl.atomic_add(signal, 0, sem="acquire", scope="sys")
+        tl.debug_barrier()
+        for part in range(PARTS):
+            value = tl.load(data + part * BLOCK + index)
+            tl.store(out + ((program - PARTS) * PARTS + part) * BLOCK + index, value)
+
+
+@pytest.mark.parametrize("polls_by_writing", [False, True])
+@pytest.mark.parametrize(
+    ("sems", "check"),
+    [
+        (("release", "acquire", "release"), None),
+        (("acq_rel", "relaxed", "release"), None),
+        (("relaxed", "acquire", "release"), Check.MISSING_RELEASE),
+        (("release", "relaxed", "release"), Check.MISSING_ACQUIRE),
+        (("release", "acquire", "relaxed"), Check.MISSING_RELEASE),
+    ],
+)
+def test_a_count_and_a_signal_order_only_with_all_of_their_releases_and_acquires(
+    sems: tuple[str, str, str], check: Check | None, polls_by_writing: bool
+) -> None:
+    """The compiler leaves out the wait behind the signal's write-back, as llvm-project#178316 says."""
+    data, count, signal, out = (torch.zeros(size, dtype=torch.int32) for size in (3 * 64, 1, 1, 6 * 64))
+    with virtual_device("mi300x", check=True) as virtual:
+        count_then_signal_kernel[(5,)](data, count, signal, out, 3, *sems, polls_by_writing, BLOCK=64, num_warps=1)
+    assert torch.equal(out.view(2, -1), data.expand(2, -1))
+    assert {finding.check for finding in virtual.findings} == ({check} if check else set())
+    for finding in virtual.findings:
+        assert finding.site.source is not None
+        assert finding.site.source.line == line_of(count_then_signal_kernel, "tl.load(data")
+
+
 def test_a_finding_is_warned_of_once_and_counted_in_every_launch() -> None:
     x, out = torch.randn(64, 128), torch.zeros(64 * 128)
     with virtual_device("mi300x", check=True) as virtual:

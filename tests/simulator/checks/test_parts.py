@@ -31,13 +31,18 @@ def rows(*entries: tuple[int, ...]) -> np.ndarray:
     return np.array(entries, dtype=np.int64).reshape(len(entries), 5)
 
 
+def observations(*entries: tuple[int, ...], is_atomic: bool = True) -> np.ndarray:
+    """Of (wave, time, writer, its time, address of the flag), all written by atomics or all by stores."""
+    return np.array([(*entry, is_atomic) for entry in entries], dtype=np.int64)
+
+
 def released(writer: int, at: int, scope: int = AGENT) -> tuple[tuple[int, ...], ...]:
     """A write-back at a time and the wait that completes it."""
     return (writer, at, at, scope, 0), (writer, at + 1, at, scope, 1)
 
 
 def test_release_and_acquire_order_what_came_before_the_write_back() -> None:
-    edges = rows((thread(1), time(0, 0), thread(0), time(1, 2), 64))
+    edges = observations((thread(1), time(0, 0), thread(0), time(1, 2), 64))
     order = order_of(thread(1), 0, 2, edges, rows(*released(thread(0), time(1, 0))), rows((thread(1), 0, 0, AGENT, 1)))
     assert order.ordered == {thread(0): time(1, 0), thread(0, 1): time(1, 0) - 1}
     assert order.observed == {thread(0): time(1, 2), thread(0, 1): time(1, 0) - 1}
@@ -54,13 +59,13 @@ def test_release_and_acquire_order_what_came_before_the_write_back() -> None:
     ],
 )
 def test_without_one_of_the_fences_nothing_is_ordered(fences: Any, invalidations: Any, lack: Lack) -> None:
-    edges = rows((thread(1), 0, thread(0), 5, 64))
+    edges = observations((thread(1), 0, thread(0), 5, 64))
     order = order_of(thread(1), 0, 1, edges, rows(*fences), rows(*invalidations))
     assert (order.ordered, order.observed, order.lacking) == ({}, {thread(0): 5}, {thread(0): lack})
 
 
 def test_order_goes_through_a_third_workgroup_but_not_around_its_fences() -> None:
-    edges = rows((thread(1), 0, thread(0), 2, 64), (thread(2), 0, thread(1), 4, 68))
+    edges = observations((thread(1), 0, thread(0), 2, 64), (thread(2), 0, thread(1), 4, 68))
     fences = rows(*released(thread(0), 0), *released(thread(1), 2))
     both = rows((thread(1), 0, 0, AGENT, 1), (thread(2), 0, 0, AGENT, 1))
     assert order_of(thread(2), 0, 1, edges, fences, both).ordered[thread(0)] == 0
@@ -71,14 +76,58 @@ def test_order_goes_through_a_third_workgroup_but_not_around_its_fences() -> Non
 
 def test_an_atomic_hands_on_what_it_saw_itself() -> None:
     """Relaxed additions to one counter: the last one sees all, by the release sequence."""
-    edges = rows((thread(1), 2, thread(0), 2, 64), (thread(2), 2, thread(1), 2, 64))
+    edges = observations((thread(1), 2, thread(0), 2, 64), (thread(2), 2, thread(1), 2, 64))
     fences = rows(*released(thread(0), 0), *released(thread(1), 0))
     order = order_of(thread(2), 0, 1, edges, fences, rows((thread(2), 3, 3, AGENT, 1)))
     assert order.ordered == {thread(0): 0, thread(1): 0}
 
 
+def test_an_atomic_that_releases_nothing_hands_on_what_others_released() -> None:
+    """In the middle of a release sequence it is no break: only its own accesses are not in order."""
+    edges = observations((thread(1), 2, thread(0), 2, 64), (thread(2), 2, thread(1), 2, 64))
+    order = order_of(thread(2), 0, 1, edges, rows(*released(thread(0), 0)), rows((thread(2), 3, 3, AGENT, 1)))
+    assert order.ordered == {thread(0): 0}
+    assert (order.observed[thread(1)], order.lacking[thread(1)]) == (2, Lack.WRITE_BACK)
+
+
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_an_atomic_reads_on_what_its_wave_left_and_a_store_begins_anew(is_atomic: bool) -> None:
+    """A wave polls twice; a third sees what the second poll, or a store after the first, left in the flag."""
+    first, second = (thread(1), 2, thread(0), 2, 64), (thread(2), 2, thread(1), 5, 64)
+    edges = np.concatenate([observations(first), observations(second, is_atomic=is_atomic)])
+    order = order_of(thread(2), 0, 1, edges, rows(*released(thread(0), 0)), rows((thread(2), 3, 3, AGENT, 1)))
+    assert (thread(0) in order.ordered) is is_atomic
+    assert order.observed[thread(0)] == 2
+    assert order.lacking[thread(1)] is Lack.WRITE_BACK
+
+
+@pytest.mark.parametrize(
+    ("relay", "lack"),
+    [
+        (((thread(1), 4, 4, SYSTEM, 0), (thread(1), 5, 4, SYSTEM, 1)), Lack.NOTHING),
+        (((thread(1), 4, 4, SYSTEM, 0),), Lack.NOTHING),
+        (((thread(1), 1, 1, SYSTEM, 0),), Lack.WRITE_BACK),
+        ((), Lack.WRITE_BACK),
+        (((thread(1), 4, 4, 1, 0),), Lack.SCOPE),
+    ],
+    ids=["release", "release not waited for", "release before the acquire", "no release", "release of the workgroup"],
+)
+def test_what_was_acquired_is_released_by_a_write_back_that_need_not_be_waited_for(
+    relay: tuple[tuple[int, ...], ...], lack: Lack
+) -> None:
+    """Compilers leave that wait out; others have written back what the wave hands on, but not what it wrote itself."""
+    edges = observations((thread(1), 2, thread(0), 2, 64), (thread(2), 2, thread(1), 6, 68))
+    acquires = rows((thread(1), 3, 3, SYSTEM, 1), (thread(2), 3, 3, SYSTEM, 1))
+    order = order_of(thread(2), 0, 1, edges, rows(*released(thread(0), 0, SYSTEM), *relay), acquires)
+    assert (thread(0) in order.ordered) is (lack is Lack.NOTHING)
+    assert order.observed[thread(0)] == 2
+    if lack is not Lack.NOTHING:
+        assert order.lacking[thread(0)] is lack
+    assert (thread(1) in order.ordered) is (len(relay) == 2)
+
+
 def test_barriers_hand_on_what_another_wave_acquired() -> None:
-    edges = rows((thread(1, 1), time(0, 0), thread(0), 2, 64))
+    edges = observations((thread(1, 1), time(0, 0), thread(0), 2, 64))
     fences, invalidations = rows(*released(thread(0), 0)), rows((thread(1, 1), 0, 0, AGENT, 1))
     assert order_of(thread(1, 0), 0, 2, edges, fences, invalidations).ordered == {}
     assert order_of(thread(1, 0), 1, 2, edges, fences, invalidations).ordered[thread(0)] == 0

@@ -17,6 +17,8 @@ WORKGROUP = WAVE + WAVE_BITS
 
 # Flags: an atomic, or a load or store with the scope of the device or wider.
 SYNC = 1
+# Of writers: an atomic.
+ATOMIC = 2
 # Of readers, of which a cell names one: others of the workgroup read in the same epoch; other workgroups read before.
 OTHER_WAVES, OTHER_WORKGROUPS = 2, 4
 

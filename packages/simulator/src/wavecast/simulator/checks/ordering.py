@@ -3,13 +3,16 @@
 A wave that sees what another wrote to a flag is ordered behind all that the other did before its release: accesses up
 to its last write-back that was waited for (``buffer_wbl2``, ``s_waitcnt vmcnt(0)``), and those of its workgroup before
 the barrier before that. It may use them after an invalidation (``buffer_inv``) that follows the observation. An atomic
-hands on what it observed itself, as a release sequence does.
+hands on what stood there before, as a release sequence does.
+
+What a wave acquired, it releases with its next write-back, and need not wait for that: others wrote it back already.
+Compilers leave this wait out where the wave itself has nothing pending (llvm-project#178316).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -34,6 +37,25 @@ class Order:
     ordered: dict[int, int]
     observed: dict[int, int]
     lacking: dict[int, Lack]
+
+
+@dataclass(frozen=True, slots=True)
+class _Release:
+    """What a wave had released at a time.
+
+    Attributes:
+        covered: Time up to which its own accesses were, -1 for none.
+        lack: What is missing where that is -1.
+        scope: Of the write-back.
+        issued: Time up to which what it had acquired was: the last write-back, waited for or not; -1 for none.
+        issued_scope: Of that one.
+    """
+
+    covered: int
+    lack: Lack
+    scope: Scope
+    issued: int
+    issued_scope: Scope
 
 
 def order_of(
@@ -69,6 +91,7 @@ class _Walk:
     ) -> None:
         self._waves, self._edges, self._fences, self._invalidations = waves, edges, fences, invalidations
         self._seen: set[tuple[int, int, Lack]] = set()
+        self._taken: set[tuple[int, int, Scope | None, Lack]] = set()
         self.ordered: dict[int, int] = {}
         self.observed: dict[int, int] = {}
         self.lacking: dict[int, Lack] = {}
@@ -90,48 +113,47 @@ class _Walk:
         before = until >> STEP_BITS << STEP_BITS
         for mate in range(first, first + self._waves):
             limit = until if mate == thread else before - 1
-            for time, source, source_time, _ in self._edges.get(mate, ()):
-                if time > limit:
-                    continue
-                acquired = self._acquired(mate, thread, time, limit, until)
-                covered, released, release_scope = self._released(source, source_time)
-                missing = self._missing(acquired, released, release_scope) if lack is Lack.NOTHING else lack
-                self._note(self.observed, source, source_time)
-                if missing is Lack.NOTHING:
-                    self._note(self.ordered, source, covered)
-                # What lies between the write-back and the flag was not written back.
-                after = missing if missing is not Lack.NOTHING else Lack.WRITE_BACK
-                for wave in self._group(source):
-                    self.lacking.setdefault(wave, after)
-                leads.append((source, source_time if missing is not Lack.NOTHING else covered, missing))
-                # The observation that the same atomic made: part of its release sequence, acquired with it.
-                leads += [
-                    (other, other_time, missing)
-                    for at, other, other_time, _ in self._edges.get(source, ())
-                    if at == source_time
-                ]
-                self._sequence(source, source_time, missing)
+            for time, source, source_time, flag, is_atomic in self._edges.get(mate, ()):
+                if time <= limit:
+                    acquired = self._acquired(mate, thread, time, limit, until)
+                    for member, at in self._sequence(source, source_time, flag, is_atomic, acquired, lack):
+                        leads += self._take_over(member, at, acquired, lack)
         return leads
 
-    def _sequence(self, thread: int, time: int, missing: Lack) -> None:
-        """Take over what the atomic at a time had observed, as if seen directly."""
-        pending, seen = [(thread, time)], set()
+    def _take_over(self, source: int, time: int, acquired: Scope | None, lack: Lack) -> list[tuple[int, int, Lack]]:
+        """Note what a flag that a wave wrote at a time says of the wave, and return where what it observed leads."""
+        release = self._released(source, time)
+        missing = self._missing(acquired, release.lack, release.scope) if lack is Lack.NOTHING else lack
+        self._note(self.observed, source, time)
+        if missing is Lack.NOTHING:
+            self._note(self.ordered, source, release.covered)
+        # What lies between the write-back and the flag was not written back.
+        for wave in self._group(source):
+            self.lacking.setdefault(wave, missing if missing is not Lack.NOTHING else Lack.WRITE_BACK)
+        handed_on = Lack.NOTHING if release.issued >= 0 else Lack.WRITE_BACK
+        missing = self._missing(acquired, handed_on, release.issued_scope) if lack is Lack.NOTHING else lack
+        if missing is not Lack.NOTHING:
+            return [(source, time, missing)]
+        # The stack takes the last one first: what is in order, before what lacks a release.
+        return [(source, time, Lack.WRITE_BACK), (source, release.issued, Lack.NOTHING)]
+
+    def _sequence(
+        self, thread: int, time: int, flag: int, is_atomic: int, acquired: Scope | None, lack: Lack
+    ) -> Iterator[tuple[int, int]]:
+        """The write that was observed, and those before it that atomics of any wave handed on: a release sequence."""
+        pending = [(thread, time, flag, is_atomic)]
         while pending:
-            state = pending.pop()
-            if state in seen:
+            thread, time, flag, is_atomic = pending.pop()
+            if (thread, time, acquired, lack) in self._taken:
                 continue
-            seen.add(state)
-            for at, source, source_time, _ in self._edges.get(state[0], ()):
-                if at != state[1]:
-                    continue
-                covered, released, _ = self._released(source, source_time)
-                lack = missing if missing is not Lack.NOTHING else released
-                self._note(self.observed, source, source_time)
-                if lack is Lack.NOTHING:
-                    self._note(self.ordered, source, covered)
-                for wave in self._group(source):
-                    self.lacking.setdefault(wave, lack if lack is not Lack.NOTHING else Lack.WRITE_BACK)
-                pending.append((source, source_time))
+            self._taken.add((thread, time, acquired, lack))
+            yield thread, time
+            edges = self._edges.get(thread, ())
+            before = [row for row in edges if row[0] == time]
+            if not before and is_atomic:
+                # It read what an atomic of its own wave had left there, which read what another had written.
+                before = [row for row in edges if row[0] < time and row[3] == flag][-1:]
+            pending += [(row[1], row[2], row[3], row[4]) for row in before]
 
     def _group(self, thread: int) -> range:
         first = thread >> WAVE_BITS << WAVE_BITS
@@ -151,19 +173,18 @@ class _Walk:
             scopes += [scope for at, _, scope, _ in self._invalidations.get(thread, ()) if later <= at <= until]
         return Scope(max(scopes)) if scopes else None
 
-    def _released(self, source: int, time: int) -> tuple[int, Lack, Scope]:
-        """Up to when a wave's accesses were released at a time, what is missing, and the scope of the release."""
-        covered, scope, pending = -1, Scope.WAVE, -1
+    def _released(self, source: int, time: int) -> _Release:
+        """What a wave had released at a time."""
+        covered, scope, issued, issued_scope = -1, Scope.WAVE, -1, Scope.WAVE
         for at, reached, fence_scope, is_complete in self._fences.get(source, ()):
             if at > time:
                 break
             if is_complete:
                 covered, scope = reached, Scope(fence_scope)
             else:
-                pending = reached
-        if covered >= 0:
-            return covered, Lack.NOTHING, scope
-        return -1, Lack.WAIT if pending >= 0 else Lack.WRITE_BACK, scope
+                issued, issued_scope = reached, Scope(fence_scope)
+        lack = Lack.NOTHING if covered >= 0 else Lack.WAIT if issued >= 0 else Lack.WRITE_BACK
+        return _Release(covered, lack, scope, issued, issued_scope)
 
     @staticmethod
     def _missing(acquired: Scope | None, released: Lack, scope: Scope) -> Lack:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from wavecast.simulator.checks.cells import (
+    ATOMIC,
     EPOCH,
     INSTRUCTION,
     INSTRUCTION_BITS,
@@ -151,7 +152,8 @@ class Edge(IntEnum):
     FROM = 2
     FROM_TIME = 3
     FLAG = 4  # address
-    SIZE = 5
+    IS_ATOMIC = 5  # whether it was written by one
+    SIZE = 6
 
 
 class Fence(IntEnum):
@@ -422,6 +424,7 @@ def _take(a, is_lds_side, instruction, wave, mask, row, first_address):  # type:
         | _now(a, wave) << STEP
         | columns[_T_NUMBER] << INSTRUCTION
         | (SYNC if is_sync else 0)
+        | (ATOMIC if action == _ATOMIC else 0)
     )
     end, changed, lost = row[4], row[5], row[6]
     for lane in range(at[_A_LANE], 64):
@@ -658,7 +661,7 @@ def _observe(a, me, writer, address, wave):  # type: ignore[no-untyped-def]
     if count == len(a.edges):
         return _MORE_EDGES
     row = a.edges[count]
-    row[0], row[1], row[2], row[3], row[4] = thread, time, source, source_time, address
+    row[0], row[1], row[2], row[3], row[4], row[5] = thread, time, source, source_time, address, writer & ATOMIC != 0
     at[_A_EDGES] = count + 1
     at[_A_KNOWN] = -1
     return _DONE

@@ -41,7 +41,9 @@ LACK_HINTS = {
     Lack.WRITE_BACK: "release before the flag is set: atomics with sem='release' and scope='gpu', or "
     "__hip_atomic_store(…, __ATOMIC_RELEASE, __HIP_MEMORY_SCOPE_AGENT); in assembly buffer_wbl2 sc1 and "
     "s_waitcnt vmcnt(0)",
-    Lack.WAIT: "s_waitcnt vmcnt(0) between buffer_wbl2 and the flag's store: the write-back may still be under way",
+    Lack.WAIT: "s_waitcnt vmcnt(0) between buffer_wbl2 and the flag's store: the write-back may still be under way; "
+    "where the source has a release there, the compiler left it out, as LLVM did before llvm-project#178316: "
+    "release after the last atomic that returns a value, or use a newer compiler",
     Lack.INVALIDATE: "acquire after the flag was seen: sem='acquire' and scope='gpu', or __ATOMIC_ACQUIRE at agent "
     "scope; in assembly buffer_inv sc1 after the flag's load was waited for",
     Lack.SCOPE: "release and acquire need one scope, and at least that of the device ('gpu' in Triton, agent in HIP)",
