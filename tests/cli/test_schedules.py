@@ -18,7 +18,7 @@ from wavecast.cli.schedules import fastest_line, predict_schedule
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.overlap.node import Node
 from wavecast.simulator.overlap.practice import Product
-from wavecast.simulator.overlap.program import CopyLike, KernelLike, Program, Stream
+from wavecast.simulator.overlap.program import CopyLike, KernelLike, Program, Stream, WriteSignalLike
 
 SMALL = {"m": 4096, "n": 1024, "k": 512, "ranks": 2}
 LARGE = {"m": 8192, "n": 8192, "k": 8192, "ranks": 2}
@@ -56,34 +56,38 @@ def test_the_large_product_gains_and_the_small_one_does_not(shape: dict[str, int
     assert ("times as fast as sequence: hides" in best) == (shape is LARGE)
 
 
-def test_our_path_has_the_plan_s_transport_and_waits_for_chunks_in_the_order_in_which_they_come() -> None:
+def test_our_path_fetches_from_all_peers_of_a_mesh_at_once_and_visits_rows_as_they_arrive() -> None:
     node = Node(load_device("mi300x"), 4)
     program = wavecast_program(Product(8192, 3584, 4096), node)
-    copies = [entry for stream in program.streams for entry in stream.operations if isinstance(entry, CopyLike)]
-    assert {copy.engine for copy in copies if copy.source_rank != copy.target_rank} == {"fetcher"}
-    streams = [stream for stream in program.streams if stream.rank == 1]
-    (kernel,) = [entry for stream in streams for entry in stream.operations if isinstance(entry, KernelLike)]
+    streams = {stream.name: stream.operations for stream in program.streams if stream.rank == 1}
+    fetches = [streams[name] for name in ("fetch", "fetch 2", "fetch 3")]
+    for operations, source in zip(fetches, (2, 3, 0), strict=True):
+        copies = [entry for entry in operations if isinstance(entry, CopyLike)]
+        assert {(copy.source_rank, copy.target_rank, copy.engine) for copy in copies} == {(source, 1, "fetcher")}
+        assert [copy.size_bytes for copy in copies] == [512 * 4096 * 2] * 4
+        written = [entry.signal for entry in operations if isinstance(entry, WriteSignalLike)]
+        assert written == [4 * source + part for part in range(4)]
+    (kernel,) = [entry for entry in streams["compute"] if isinstance(entry, KernelLike)]
     awaited = list(dict.fromkeys(kernel.tile_waits))
-    assert awaited == [None, 2, 3, 0]
+    assert awaited == [None, 8, 12, 0, 9, 13, 1, 10, 14, 2, 11, 15, 3]
+    assert {kernel.tile_waits.count(signal) for signal in awaited[1:]} == {len(kernel.tile_waits) // 16}
+
+
+def test_over_a_switch_our_path_fetches_one_chunk_after_another() -> None:
+    program = wavecast_program(Product(8192, 3584, 4096), Node(load_device("h200"), 4))
+    streams = {stream.name: stream.operations for stream in program.streams if stream.rank == 1}
+    copies = [entry for entry in streams["fetch"] if isinstance(entry, CopyLike)]
+    assert [copy.source_rank for copy in copies] == [2, 3, 0]
+    (kernel,) = [entry for entry in streams["compute"] if isinstance(entry, KernelLike)]
+    assert list(dict.fromkeys(kernel.tile_waits)) == [None, 2, 3, 0]
 
 
 def test_transports_are_compared() -> None:
     row, _ = predict_schedule(EXPERIMENT, "wavecast", shape={**SMALL, "ranks": 4}, device="mi300x")
     assert row.cause is not None
     ways = row.cause.partition("transports: ")[2]
-    for name in ("copy-engine", "blit", "fetcher", "fetcher from all peers at once"):
+    for name in ("copy-engine", "blit", "fetcher"):
         assert f"{name} " in ways
-    assert "fetcher from all peers at once with 4 signals a chunk" in ways
-
-
-def test_finer_signals_are_awaited_by_the_tiles_of_their_rows_only() -> None:
-    node, product = Node(load_device("mi300x"), 2), Product(4096, 1024, 512)
-    program = wavecast_program(product, node, engine="fetcher", signals=4)
-    streams = [stream for stream in program.streams if stream.rank == 0]
-    (kernel,) = [entry for stream in streams for entry in stream.operations if isinstance(entry, KernelLike)]
-    awaited = [signal for signal in kernel.tile_waits if signal is not None]
-    assert awaited == sorted(awaited)
-    assert {awaited.count(signal) for signal in (4, 5, 6, 7)} == {len(kernel.tile_waits) // 8}
 
 
 def test_our_reduce_scatter_computes_the_others_parts_first_and_its_own_waits_for_the_last_to_come() -> None:

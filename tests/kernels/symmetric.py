@@ -19,8 +19,9 @@ class ImmediateMemory:
         rank, ranks: of the view.
         window_bytes: of every rank.
         address_of: address of a tensor for the device's kernels.
-        withheld: ranks from which nothing comes: copies out of their windows write NaN instead, and their signals stay.
+        withheld: signals that do not come, nor what was copied on their stream before them: it is NaN instead.
         device: of the buffers.
+        full_mesh: whether every two ranks have a link of their own.
     """
 
     def __init__(
@@ -32,11 +33,14 @@ class ImmediateMemory:
         address_of: Callable[[torch.Tensor], int] = torch.Tensor.data_ptr,
         withheld: Collection[int] = (),
         device: str = "cpu",
+        full_mesh: bool = False,
     ) -> None:
         self.rank, self.ranks, self.window_bytes, self.signal_count = rank, ranks, window_bytes, 64
+        self.full_mesh = full_mesh
         self.buffers = [torch.zeros(window_bytes, dtype=torch.uint8, device=device) for _ in range(ranks)]
         self.pads = [torch.zeros(64, dtype=torch.int32, device=device) for _ in range(ranks)]
         self.withheld = set(withheld)
+        self._untold: dict[str, list[torch.Tensor]] = {}
         self.done: list[tuple[Any, ...]] = []
         self._address_of = address_of
         self._addresses: dict[tuple[int, ...], torch.Tensor] = {}
@@ -65,17 +69,18 @@ class ImmediateMemory:
         self.done.append(("wait", stream, other))
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, stream: str) -> None:
-        owner = self._owner(source)
-        self.done.append(("copy", stream, owner, target.numel() * target.element_size()))
-        if owner in self.withheld:
-            fill_nan(target)
-        else:
-            target.copy_(source)
+        self.done.append(("copy", stream, self._owner(source), target.numel() * target.element_size()))
+        target.copy_(source)
+        self._untold.setdefault(stream, []).append(target)
 
     def write_signal(self, rank: int, index: int, value: int | torch.Tensor, stream: str) -> None:
         self.done.append(("signal", stream, rank, index))
+        copied = self._untold.pop(stream, [])
         if index not in self.withheld:
             self.pads[rank][index] = value
+        else:
+            for target in copied:
+                fill_nan(target)
 
     def wait_signal(self, index: int, value: int | torch.Tensor, stream: str) -> None:
         assert int(self.pads[self.rank][index]) - int(value) >= 0

@@ -12,7 +12,7 @@ from symmetric import ImmediateMemory
 from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import Layout
-from wavecast.kernels.async_tp.transport import Engine
+from wavecast.kernels.async_tp.transport import Engine, TransportPlan
 from wavecast.kernels.async_tp.workspace import Workspace
 
 
@@ -58,18 +58,31 @@ def make_call(
     return Call(a, bs, a_inverse, b_inverses, biases, ranks)
 
 
-def small_plans(call: Call, arch: str, engine: Engine, *, polls: int, **tiles: int) -> list[AllGatherMatmulPlan]:
-    """Plans with small tiles and few programs, so that each program has several tiles."""
+def small_plans(
+    call: Call, arch: str, engine: Engine, *, polls: int, signal_rows: int | None = None, full_mesh: bool = False,
+    **tiles: int,
+) -> list[AllGatherMatmulPlan]:  # fmt: skip
+    """Plans with small tiles and few programs, so that each program has several tiles.
+
+    Args:
+        signal_rows: rows of a signal, where it is not to be the plan's.
+    """
     plans = []
     for b in call.bs:
         plan = plan_all_gather_matmul(
             shard_rows=call.rows, columns=b.shape[1], length=call.a.shape[1], ranks=call.ranks,
-            element_bytes=call.a.element_size(), arch=arch, engine=engine,
+            element_bytes=call.a.element_size(), arch=arch, engine=engine, full_mesh=full_mesh,
         )  # fmt: skip
         gemm = replace(plan.gemm, **{"programs": 8, "block_m": 64, "block_n": 128, "num_warps": 4, **tiles})
-        transport = replace(plan.transport, fetchers=8 if plan.transport.fetchers else 0)
+        transport = with_signals(plan.transport, 8, signal_rows)
         plans.append(replace(plan, gemm=gemm, transport=transport, polls=polls))
     return plans
+
+
+def with_signals(transport: TransportPlan, fetchers: int, signal_rows: int | None) -> TransportPlan:
+    """With other signals, and at most ``fetchers`` programs that fetch, as many from each peer."""
+    fetchers = fetchers // transport.peers * transport.peers if transport.fetchers else 0
+    return replace(transport, fetchers=fetchers, signal_rows=signal_rows or transport.signal_rows)
 
 
 def memory_of(call: Call, rank: int, **options: object) -> ImmediateMemory:
@@ -113,17 +126,18 @@ def run_rank(
 
 
 def hip_plans(
-    call: Call, arch: str, *, polls: int, engine: Engine = "copy-engine", out_dtype: torch.dtype = torch.float32
-) -> list[AllGatherMatmulPlan]:
+    call: Call, arch: str, *, polls: int, engine: Engine = "copy-engine", out_dtype: torch.dtype = torch.float32,
+    signal_rows: int | None = None, full_mesh: bool = False,
+) -> list[AllGatherMatmulPlan]:  # fmt: skip
     """Plans of the kernel in HIP with few workgroups, so that each has several tiles."""
     plans = []
     for b, bias in zip(call.bs, call.biases, strict=True):
         layout = Layout(call.a.dtype, out_dtype, None if bias is None else bias.dtype, b.stride(1), aligned=True)
         plan = plan_all_gather_matmul(
             shard_rows=call.rows, columns=b.shape[1], length=call.a.shape[1], ranks=call.ranks,
-            element_bytes=call.a.element_size(), arch=arch, engine=engine, hip=layout,
+            element_bytes=call.a.element_size(), arch=arch, engine=engine, hip=layout, full_mesh=full_mesh,
         )  # fmt: skip
         assert plan.hip is not None
-        transport = replace(plan.transport, fetchers=3 if plan.transport.fetchers else 0)
+        transport = with_signals(plan.transport, 3, signal_rows)
         plans.append(replace(plan, hip=replace(plan.hip, programs=2, xcds=2), transport=transport, polls=polls))
     return plans

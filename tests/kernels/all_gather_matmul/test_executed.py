@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from symmetric import ImmediateMemory
 
 from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_factor
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
+from wavecast.kernels.async_tp.order import gather_visits
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
 from wavecast.kernels.device import native_format
 from wavecast.simulator.virtual import active_virtual_device, virtual_device
@@ -37,12 +39,51 @@ def test_every_tile_once_from_every_chunk(virtual_arch: str, engine: str, rank: 
     assert workspace.state.tolist()[:2] == [2, 0]
 
 
+@pytest.mark.parametrize(("engine", "rank"), [("copy-engine", 0), ("fetcher", 3), ("blit", 2)])
+def test_chunks_of_all_ranks_at_once_in_parts(virtual_arch: str, engine: str, rank: int) -> None:
+    """Parts of 40 of 75 rows, which begin and end within tiles and chunks."""
+    call = make_call(75, [200], 144, 4, torch.bfloat16)
+    workspace = workspace_of(call, rank)
+    plans = small_plans(call, virtual_arch, engine, polls=POLLS, signal_rows=40, full_mesh=True)
+    assert plans[0].transport.peers == 3
+    gathered, (out,) = run_rank(call, workspace, plans, own_rows=True)
+    assert_exact(out, call.exact_and_size()[0])
+    assert torch.equal(gathered, call.a)
+
+
+@pytest.mark.parametrize("full_mesh", [False, True])
+@pytest.mark.parametrize("missing", [0, 1, 4, 7])
+def test_tiles_are_visited_in_the_order_of_arrival_up_to_the_signal_that_does_not_come(
+    full_mesh: bool, missing: int
+) -> None:
+    """One program alone writes the tiles before the first one that waits for it, as the plain order has them."""
+    with virtual_device("mi300x"):
+        call = make_call(100, [32], 32, 4, torch.bfloat16)
+        workspace = workspace_of(call, 1, withheld={missing})
+        (plan,) = small_plans(
+            call, "gfx942", "copy-engine", polls=POLLS, signal_rows=50, full_mesh=full_mesh, programs=1, xcds=1, band=2,
+            block_m=32, block_n=16, num_warps=1,
+        )  # fmt: skip
+        _, (out,) = run_rank(call, workspace, [plan])
+        with pytest.raises(SignalTimeoutError, match=f"chunk {missing // 2}: its signal was to be 1 and is 0"):
+            workspace.check()
+    order = gather_visits(
+        rank=1, ranks=4, shard_rows=100, signal_rows=50, peers=plan.transport.peers, tiles_n=2, block_m=32, band=2
+    )
+    wanted = torch.zeros(400, 32, dtype=torch.bool)
+    for visit in takewhile(lambda visit: missing not in visit.signals, order):
+        wanted[visit.row * 32 : visit.row * 32 + 32, visit.column * 16 : visit.column * 16 + 16] = True
+    assert torch.equal(~out.isnan(), wanted)
+    assert torch.equal(out[wanted].double(), call.exact_and_size()[0][wanted])
+
+
 def test_fp8_with_scales_bias_and_two_factors(virtual_arch: str) -> None:
     """Scales of rows, on the one device, are gathered as the rows are; the second launch fetches nothing again."""
     dtype = native_format(virtual_arch).dtype
-    call = make_call(40, [72, 136], 160, 2, dtype, scaled_rows=virtual_arch == "gfx942", biased=True)
+    call = make_call(40, [72, 136], 160, 3, dtype, scaled_rows=virtual_arch == "gfx942", biased=True)
     workspace = workspace_of(call, 1)
-    _, outs = run_rank(call, workspace, small_plans(call, virtual_arch, "fetcher", polls=POLLS))
+    plans = small_plans(call, virtual_arch, "fetcher", polls=POLLS, signal_rows=24, full_mesh=True)
+    _, outs = run_rank(call, workspace, plans)
     for index, out in enumerate(outs):
         assert_exact(out, call.exact_and_size(index)[0])
     assert workspace.state[0] == 2
@@ -81,7 +122,7 @@ def test_a_tile_is_read_only_after_its_chunks_signal(virtual_arch: str, missing:
     _, (out,) = run_rank(call, workspace, small_plans(call, virtual_arch, "copy-engine", polls=POLLS))
     with pytest.raises(SignalTimeoutError) as error:
         workspace.check()
-    assert (error.value.rank, error.value.signal, error.value.expected, error.value.seen) == (1, missing, 1, 0)
+    assert (error.value.rank, error.value.chunk, error.value.expected, error.value.seen) == (1, missing, 1, 0)
     exact, _ = call.exact_and_size()
     written = ~out.isnan().any(1)
     assert torch.equal(out[written].double(), exact[written])

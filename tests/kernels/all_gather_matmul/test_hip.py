@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from dataclasses import replace
+from itertools import takewhile
 
 import pytest
 import torch
@@ -14,6 +15,7 @@ from gemms import assert_exact, assert_within_bound
 from wavecast.kernels.all_gather_matmul.launch_hip import SOURCE
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import Layout, hip_obstacle
+from wavecast.kernels.async_tp.order import gather_visits
 from wavecast.kernels.async_tp.transport import plan_transport
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
 from wavecast.kernels.device import native_format
@@ -45,6 +47,35 @@ class TestExecuted:
         assert_exact(out, call.exact_and_size()[0])
         assert torch.equal(gathered, call.a)
         assert workspace.state.tolist()[:2] == [2, 0]
+
+    @pytest.mark.parametrize("engine", ["copy-engine", "fetcher"])
+    def test_chunks_of_all_ranks_at_once_in_parts(self, virtual_arch: str, engine: str) -> None:
+        """Parts of 80 of 150 rows, which begin and end within tiles and chunks, with their rows' scales."""
+        dtype = native_format(virtual_arch).dtype
+        call = make_call(150, [260], 160, 4, dtype, scaled_rows=True)
+        workspace = workspace_of(call, 2)
+        plans = hip_plans(call, virtual_arch, polls=POLLS, engine=engine, signal_rows=80, full_mesh=True)
+        assert plans[0].transport.peers == 3
+        gathered, (out,) = run_rank(call, workspace, plans, own_rows=True)
+        assert_exact(out, call.exact_and_size()[0])
+        assert torch.equal(gathered.double(), call.a.double())
+
+    @pytest.mark.parametrize("missing", [1, 4])
+    def test_tiles_are_visited_in_the_order_of_arrival_up_to_the_signal_that_does_not_come(self, missing: int) -> None:
+        with virtual_device("mi300x"):
+            call = make_call(512, [64], 32, 3, torch.bfloat16)
+            workspace = workspace_of(call, 1, withheld={missing})
+            (plan,) = hip_plans(call, "gfx942", polls=POLLS, signal_rows=256, full_mesh=True)
+            _, (out,) = run_rank(call, workspace, [replace(plan, hip=replace(plan.hip, programs=1, xcds=1))])
+            with pytest.raises(SignalTimeoutError, match=f"chunk {missing // 2}: "):
+                workspace.check()
+        wanted = torch.zeros(6, dtype=torch.bool)
+        order = gather_visits(
+            rank=1, ranks=3, shard_rows=512, signal_rows=256, peers=2, tiles_n=1, block_m=256, band=plan.hip.band
+        )
+        for visit in takewhile(lambda visit: missing not in visit.signals, order):
+            wanted[visit.row] = True
+        assert torch.equal(~out.isnan(), wanted.repeat_interleave(256)[:, None].expand(-1, 64))
 
     @pytest.mark.parametrize("scaled_rows", [True, False])
     def test_fp8_with_scales_bias_and_two_factors(self, virtual_arch: str, scaled_rows: bool) -> None:
@@ -90,7 +121,7 @@ class TestExecuted:
             plans = make_plans(call, virtual_arch, engine="fetcher", polls=POLLS)
             _, (out,) = run_rank(call, workspace, plans)
             assert_exact(out, call.exact_and_size()[0])
-            assert workspace.state.tolist() == [number + 2, 0, 0, 0]
+            assert workspace.state.tolist() == [number + 2] + [0] * (workspace.state.numel() - 1)
 
     @pytest.mark.parametrize("missing", [0, 2])
     def test_a_tile_is_read_only_after_its_chunks_signal(self, virtual_arch: str, missing: int) -> None:
@@ -102,7 +133,7 @@ class TestExecuted:
         _, (out,) = run_rank(call, workspace, plans)
         with pytest.raises(SignalTimeoutError) as error:
             workspace.check()
-        assert (error.value.rank, error.value.signal, error.value.expected, error.value.seen) == (1, missing, 1, 0)
+        assert (error.value.rank, error.value.chunk, error.value.expected, error.value.seen) == (1, missing, 1, 0)
         exact, _ = call.exact_and_size()
         written = ~out.isnan().any(1)
         assert torch.equal(out[written].double(), exact[written])
@@ -198,7 +229,7 @@ GOOD = Layout(torch.bfloat16, torch.bfloat16, None, 512, aligned=True)
     ],
 )
 def test_what_it_refuses(layout: dict, sizes: dict, message: str | None) -> None:
-    transport = plan_transport(arch="gfx942", chunk_bytes=1 << 20, engine="copy-engine")
+    transport = plan_transport(arch="gfx942", ranks=8, shard_rows=1024, full_mesh=True, engine="copy-engine")
     given = {"arch": "gfx942", "shard_rows": 1024, "columns": 512, "length": 512, "ranks": 8} | sizes
     found = hip_obstacle(**given, layout=replace(GOOD, **layout), transport=transport)
     assert (found is None) if message is None else (found is not None and message in found)
@@ -213,10 +244,11 @@ def test_asked_for_where_it_is_not_possible_it_is_an_error() -> None:
 
 def test_fetchers_and_multipliers_fit_the_device_together() -> None:
     plan = plan_all_gather_matmul(
-        shard_rows=1024, columns=8192, length=512, ranks=8, element_bytes=2, arch="gfx942", hip=GOOD
-    )
+        shard_rows=1024, columns=8192, length=512, ranks=8, element_bytes=2, arch="gfx942", hip=GOOD,
+        full_mesh=True,
+    )  # fmt: skip
     assert plan.hip is not None
-    assert plan.transport.fetchers == 16
+    assert plan.transport.fetchers == 56
     assert plan.programs == plan.transport.fetchers + plan.hip.programs == 304
     assert plan.block_m == 256
-    assert plan.reason.startswith("kernel in HIP: tiles of 256 × 256, one a compute unit, 288 workgroups; chunks of")
+    assert plan.reason.startswith("kernel in HIP: tiles of 256 × 256, one a compute unit, 248 workgroups; each of 7")

@@ -29,7 +29,7 @@ class MetaMemory(ImmediateMemory):
     """Memory without contents: windows of any size cost nothing, and copies do nothing."""
 
     def __init__(self) -> None:
-        super().__init__(1, RANKS, 4)
+        super().__init__(1, RANKS, 4, full_mesh=True)
 
     def window(self, rank: int, shape: tuple[int, ...], dtype: torch.dtype, offset_bytes: int = 0) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype)
@@ -43,7 +43,7 @@ def overlapped(kernel: str, arch: str, *, fp8: bool) -> Compiled:
     """One of `KERNELS`, with scales of rows and columns if FP8."""
     dtype = native_format(arch).dtype if fp8 else torch.bfloat16
     memory = MetaMemory()
-    workspace = Workspace(memory, torch.zeros(2 + RANKS, dtype=torch.int32), torch.zeros(4, dtype=torch.int32))
+    workspace = Workspace(memory, torch.zeros(2 + 63, dtype=torch.int32), torch.zeros(4, dtype=torch.int32))
     b = torch.empty(N, K, dtype=dtype).t()
     columns = torch.empty(1, N) if fp8 else None
     call: Callable[[], object]

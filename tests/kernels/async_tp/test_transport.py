@@ -5,31 +5,58 @@ from __future__ import annotations
 import pytest
 
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
-from wavecast.kernels.async_tp.transport import BLIT_BYTES, ENGINE_CHUNK_BYTES, plan_transport
+from wavecast.kernels.async_tp.transport import BLIT_BYTES, plan_transport, signal_rows
 from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter
+
+ASKED = {"ranks": 4, "shard_rows": 1024, "full_mesh": True}
 
 
 @pytest.mark.parametrize(("arch", "filled"), [("gfx942", 256), ("gfx950", 224)])
 @pytest.mark.parametrize("engine", ["copy-engine", "blit"])
 def test_signals_that_are_kernels_find_a_unit_on_every_shader_engine(arch: str, filled: int, engine: str) -> None:
     """The 38 or 32 units of a die are dealt to 4 shader engines: 9 or 8 whole ones each, less one."""
-    plan = plan_transport(arch=arch, chunk_bytes=1 << 20, engine=engine)
+    plan = plan_transport(arch=arch, engine=engine, **ASKED)
     assert plan.most_units == filled
     assert "each stays free" in plan.reason
     assert plan.piece_bytes == (BLIT_BYTES if engine == "blit" else None)
+    assert plan.signal_rows == (256 if engine == "blit" else 1024)
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "sm_90"])
 def test_fetchers_need_nothing_left_free(arch: str) -> None:
-    plan = plan_transport(arch=arch, chunk_bytes=1 << 20, engine="fetcher")
+    plan = plan_transport(arch=arch, engine="fetcher", **ASKED)
     assert plan.free_units == 0
     assert plan.fetchers % 8 == 0
 
 
-def test_the_plan_chooses_by_the_size_of_a_chunk_on_rocm() -> None:
-    assert plan_transport(arch="gfx942", chunk_bytes=ENGINE_CHUNK_BYTES - 1).engine == "fetcher"
-    assert plan_transport(arch="gfx942", chunk_bytes=ENGINE_CHUNK_BYTES).engine == "copy-engine"
-    assert plan_transport(arch="sm_90", chunk_bytes=1).engine == "copy-engine"
+@pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
+def test_on_a_full_mesh_chunks_of_all_peers_come_at_once(arch: str) -> None:
+    plan = plan_transport(arch=arch, ranks=8, shard_rows=1024, full_mesh=True)
+    assert (plan.engine, plan.peers, plan.fetchers, plan.signal_rows) == ("fetcher", 7, 56, 256)
+    assert plan.reason.startswith("each of 7 peers has a link of its own, so chunks of all come at once")
+    one = plan_transport(arch=arch, ranks=8, shard_rows=1024, full_mesh=False)
+    assert (one.engine, one.peers, one.fetchers, one.signal_rows) == ("fetcher", 1, 16, 256)
+    assert one.reason.startswith("chunks come from one peer after another")
+
+
+def test_over_a_switch_copy_engines_take_one_chunk_after_another_with_one_signal_each() -> None:
+    plan = plan_transport(arch="sm_90", ranks=8, shard_rows=1024, full_mesh=False)
+    assert (plan.engine, plan.peers, plan.signal_rows) == ("copy-engine", 1, 1024)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "rows", "signals"), [(8, 1024, 4), (8, 1280, 3), (2, 300, 2), (4, 1, 1), (63, 4096, 1)]
+)
+def test_signals_are_of_whole_tiles_and_few_enough_to_be_remembered(ranks: int, rows: int, signals: int) -> None:
+    assert -(-rows // signal_rows(rows, ranks)) == signals
+    assert signal_rows(rows, ranks) % 256 == 0
+
+
+@pytest.mark.parametrize("units", [304, 228, 38, 16])
+def test_most_units_multiply_on_a_small_device_too(units: int) -> None:
+    plan = plan_transport(arch="gfx942", ranks=8, shard_rows=1024, full_mesh=True, units=units)
+    assert plan.fetchers % plan.peers == 0
+    assert 7 <= plan.fetchers <= max(units // 4, 7)
 
 
 @pytest.mark.parametrize(("arch", "units"), [("gfx942", 228), ("gfx942", 38), ("sm_90", 114), ("sm_90", 78)])
@@ -50,9 +77,9 @@ def test_a_smaller_device_of_an_architecture_gets_a_smaller_grid(arch: str, unit
 
 def test_what_is_not_there_is_said() -> None:
     with pytest.raises(ValueError, match="engine is 'dma'"):
-        plan_transport(arch="gfx942", chunk_bytes=1, engine="dma")  # type: ignore[arg-type]
+        plan_transport(arch="gfx942", engine="dma", **ASKED)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="CUDA does not have"):
-        plan_transport(arch="sm_90", chunk_bytes=1, engine="blit")
+        plan_transport(arch="sm_90", engine="blit", **ASKED)
 
 
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950", "sm_90"])

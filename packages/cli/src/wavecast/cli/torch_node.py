@@ -52,6 +52,8 @@ class NodeSymmetricMemory:
         self.rank, self.ranks = rank, node.ranks
         self.window_bytes, self.signal_count = windows[0].numel(), pads[0].numel()
         self._rank, self._windows, self._pads = node.rank(rank), windows, pads
+        link = node.spec.link
+        self.full_mesh = link is not None and link.full_mesh
 
     def window(self, rank: int, shape: tuple[int, ...], dtype: torch.dtype, offset_bytes: int = 0) -> torch.Tensor:
         """Contiguous tensor over part of a rank's buffer.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from wavecast.cli.errors import misuse
@@ -10,7 +9,6 @@ from wavecast.cli.experiments.experiment import COLLECTIVE_ALONE, PRODUCT_ALONE,
 
 if TYPE_CHECKING:
     from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
-    from wavecast.kernels.async_tp.order import Visit
     from wavecast.simulator.overlap.node import Node
     from wavecast.simulator.overlap.practice import Product
     from wavecast.simulator.overlap.program import Engine, Kernel, OperationLike, Program, Stream
@@ -69,33 +67,14 @@ def gather_schedule(variant: str, shape: Shape, device: str) -> Schedule:
 
 
 def gather_alternatives(variant: str, shape: Shape, device: str) -> dict[str, Schedule]:
-    """Other transports of our own path: what moves chunks, one peer after another or all at once, and finer signals.
-
-    Streams of all peers need a hardware queue each, beside those of the product and of the own chunk.
-    """
-    from wavecast.simulator.overlap.node import Node
+    """The transports of our own path, by what moves chunks: the one that the plan takes, and the others."""
     from wavecast.simulator.overlap.program import ENGINES
 
     if variant != "wavecast":
         return {}
     node, product = _node(shape, device), _product(shape)
-    peers = node.ranks - 1
-    wide = Node(node.device, node.ranks, max(node.queues, peers + 2))
-    found: dict[str, Schedule] = {}
-    for engine in ENGINES:
-        if engine == "blit" and node.link.blit_workgroups is None:
-            continue
-        found[engine] = _gather(product, node, wavecast_program(product, node, engine=engine))
-        if peers > 1:
-            queues = f" on {wide.queues} queues" if engine != "fetcher" and wide.queues > node.queues else ""
-            program = wavecast_program(product, wide, engine=engine, lanes=peers)
-            found[f"{engine} from all peers at once{queues}"] = _gather(product, wide, program)
-            if engine == "fetcher":
-                finer = wavecast_program(product, wide, engine=engine, lanes=peers, signals=_SIGNALS)
-                found[f"{engine} from all peers at once with {_SIGNALS} signals a chunk"] = _gather(
-                    product, wide, finer
-                )
-    return found
+    engines = [engine for engine in ENGINES if engine != "blit" or node.link.blit_workgroups is not None]
+    return {engine: _gather(product, node, wavecast_program(product, node, engine=engine)) for engine in engines}
 
 
 def _gather(product: Product, node: Node, program: Program) -> Schedule:
@@ -147,17 +126,13 @@ def _product(shape: Shape) -> Product:
     return Product(shape["m"], shape["n"], shape["k"])
 
 
-def wavecast_program(
-    product: Product, node: Node, *, engine: Engine | None = None, lanes: int = 1, signals: int = 1
-) -> Program:
+def wavecast_program(product: Product, node: Node, *, engine: Engine | None = None) -> Program:
     """What ``wavecast.kernels.all_gather_matmul`` puts on its streams, from the plan that it makes itself.
 
     Args:
         product: Shape.
         node: GPUs.
         engine: What moves chunks; None leaves it to the plan.
-        lanes: Peers that chunks come from at a time; our kernels fetch from one after another.
-        signals: Signals of a chunk, each for an equal part of its rows; our kernels have one.
     """
     from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
     from wavecast.simulator.overlap.program import Program
@@ -167,39 +142,37 @@ def wavecast_program(
         raise misuse(f"{product.m} rows do not divide by {ranks} GPUs", hint="give a multiple: --shape m=…")
     plan = plan_all_gather_matmul(
         shard_rows=product.m // ranks, columns=product.n, length=product.k, ranks=ranks, element_bytes=BF16_BYTES,
-        arch=node.device.arch, engine=engine, tma_bytes=(BF16_BYTES, BF16_BYTES * product.k),
+        arch=node.device.arch, full_mesh=node.link.full_mesh, engine=engine,
+        tma_bytes=(BF16_BYTES, BF16_BYTES * product.k),
     )  # fmt: skip
-    streams = [
-        stream for rank in range(ranks) for stream in _wavecast_streams(product, node, plan, rank, lanes, signals)
-    ]
+    streams = [stream for rank in range(ranks) for stream in _wavecast_streams(product, node, plan, rank)]
     return Program("all-gather+matmul wavecast", ranks, tuple(streams))
 
 
-def _wavecast_streams(
-    product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int, lanes: int, signals: int
-) -> list[Stream]:
+def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int) -> list[Stream]:
     from wavecast.kernels.async_tp.order import fetch_order
     from wavecast.simulator.overlap.practice import local_copy
     from wavecast.simulator.overlap.program import Barrier, Copy, Record, Stream, WaitEvent, WriteSignal
 
-    engine, row_bytes = plan.transport.engine, product.k * BF16_BYTES
-    chunk_bytes = product.m // node.ranks * row_bytes
-    piece = max(1, (plan.transport.piece_bytes or chunk_bytes) // row_bytes) * row_bytes
-    start, published, order = f"start of {rank}", f"window of {rank}", fetch_order(rank, node.ranks)
-    own = local_copy(rank, chunk_bytes)
-    fetches: list[list[OperationLike]] = [[WaitEvent(start)] for _ in range(lanes)]
-    for place, source in enumerate(order):
-        fetch = fetches[place % lanes]
-        for part in range(signals):
-            part_bytes = chunk_bytes * (part + 1) // signals - chunk_bytes * part // signals
-            sizes = [piece] * (part_bytes // piece) + [part_bytes % piece] * (part_bytes % piece > 0)
-            fetch += [Copy(source, rank, size, engine) for size in sizes]
-            fetch.append(WriteSignal(rank, source * signals + part))
+    transport, row_bytes, rows = plan.transport, product.k * BF16_BYTES, product.m // node.ranks
+    piece = max(1, (transport.piece_bytes or rows * row_bytes) // row_bytes)
+    told = range(0, rows, transport.signal_rows)
+    start, published = f"start of {rank}", f"window of {rank}"
+    own = local_copy(rank, rows * row_bytes)
+    fetches: list[list[OperationLike]] = [[WaitEvent(start)] for _ in range(transport.peers)]
+    for place, source in enumerate(fetch_order(rank, node.ranks)):
+        fetch = fetches[place % transport.peers]
+        for number, first in enumerate(told):
+            last = min(first + transport.signal_rows, rows)
+            for row in range(first, last, piece):
+                size = (min(row + piece, last) - row) * row_bytes
+                fetch.append(Copy(source, rank, size, transport.engine))
+            fetch.append(WriteSignal(rank, source * len(told) + number))
     others: list[tuple[str, list[OperationLike]]] = [
-        ("local", [WaitEvent(published), own, WriteSignal(rank, rank * signals)])
+        ("local", [WaitEvent(published), own, WriteSignal(rank, rank * len(told))])
     ]
-    others += [(f"fetch {lane + 1}" if lanes > 1 else "fetch", fetch) for lane, fetch in enumerate(fetches)]
-    kernel = _wavecast_kernel(product, node, plan, rank, order, lanes, signals)
+    others += [(f"fetch {lane + 1}" if lane else "fetch", fetch) for lane, fetch in enumerate(fetches)]
+    kernel = _wavecast_kernel(product, node, plan, rank)
     ends = [f"end of {name} of {rank}" for name, _ in others]
     waits: list[OperationLike] = [WaitEvent(end) for end in ends]
     compute: list[OperationLike] = [own, Record(published), Barrier(), Record(start), kernel, *waits, Barrier()]
@@ -212,40 +185,29 @@ def _wavecast_streams(
     ]
 
 
-def _wavecast_kernel(
-    product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int, order: tuple[int, ...], lanes: int, signals: int
-) -> Kernel:
-    from wavecast.kernels.async_tp.order import gather_visits
+def _wavecast_kernel(product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int) -> Kernel:
+    from wavecast.kernels.async_tp.order import arrivals, gather_visits
     from wavecast.simulator.overlap.program import Kernel
 
-    tiles = plan.gemm if plan.tma is None else plan.tma
+    tiles, transport = plan.gemm if plan.tma is None else plan.tma, plan.transport
+    ranks, rows = node.ranks, product.m // node.ranks
+    order = arrivals(rank=rank, ranks=ranks, shard_rows=rows, signal_rows=transport.signal_rows, peers=transport.peers)
     visits = gather_visits(
-        rank=rank, ranks=node.ranks, shard_rows=product.m // node.ranks, tiles_n=-(-product.n // tiles.block_n),
-        block_m=tiles.block_m, band=tiles.band,
+        rank=rank, ranks=ranks, shard_rows=rows, signal_rows=transport.signal_rows, peers=transport.peers,
+        tiles_n=-(-product.n // tiles.block_n), block_m=tiles.block_m, band=tiles.band,
     )  # fmt: skip
-    # A tile waits for the last of its chunks to come.
-    rows = product.m // node.ranks
-
-    def awaited(visit: Visit) -> int | None:
-        chunk = max(visit.chunks, key=_arrival(rank, order), default=None)
-        if chunk is None:
-            return None
-        last = min((visit.row + 1) * tiles.block_m, (chunk + 1) * rows) - 1
-        return chunk * signals + (last - chunk * rows) * signals // rows
-
-    waits = tuple(map(awaited, visits))
+    # A tile waits for the last of its signals to come; that of the own chunk comes first.
+    place = {signal: number for number, signal in enumerate(order)}
+    waits = tuple(max(visit.signals, key=lambda signal: place.get(signal, -1), default=None) for visit in visits)
     shape: dict[str, int | str] = {
         "M": product.m, "N": product.n, "K": product.k, "dtype": product.dtype, "block_m": tiles.block_m,
         "block_n": tiles.block_n,
     }  # fmt: skip
-    fetching = plan.transport.engine == "fetcher"
-    # Workgroups that fetch keep their compute units to themselves, as many as saturate the links in use.
-    units = node.device.compute.num_cu - (max(plan.transport.fetchers, lanes * node.fetchers) if fetching else 0)
-    workgroups = min(units, plan.transport.most_units, len(waits))
-    return Kernel("async matmul", "async-matmul", shape, workgroups, waits)
+    # Workgroups that fetch keep their compute units to themselves.
+    units = min(node.device.compute.num_cu - transport.fetchers, transport.most_units)
+    return Kernel("async matmul", "async-matmul", shape, min(units, len(waits)), waits)
 
 
-_SIGNALS = 4  # of a chunk, where finer ones are tried
 _PIECES = 16  # of a part that is written to another GPU while the next piece is computed
 
 
@@ -292,10 +254,6 @@ def wavecast_scatter(product: Product, node: Node) -> Program:
         streams.append(Stream(rank, "compute", 0, (kernel, Barrier())))
         streams.append(Stream(rank, "stores", 0, tuple(push)))
     return Program("matmul+reduce-scatter wavecast", ranks, tuple(streams))
-
-
-def _arrival(rank: int, order: tuple[int, ...]) -> Callable[[int], int]:
-    return lambda chunk: -1 if chunk == rank else order.index(chunk)
 
 
 EXPERIMENT = Experiment(

@@ -203,6 +203,7 @@ def overlapped_all_gather_matmul(
             ranks=ranks,
             element_bytes=shard.element_size(),
             arch=active_arch(),
+            full_mesh=workspace.memory.full_mesh,
             engine=engine,
             tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
             hip=layout,

@@ -203,8 +203,8 @@ struct Arguments {
   const u32 *signals;
   u32 *state, *failure;
   const u64 *windows;
-  int m, shard_rows, n, k_bytes, b_bytes, rank, ranks, polls, a_rows, b_columns, last, xcds, band, fetchers,
-      fetch_scales, scales_at;
+  int m, shard_rows, signal_rows, n, k_bytes, b_bytes, rank, ranks, polls, a_rows, b_columns, last, xcds, band,
+      fetchers, peers, fetch_scales, scales_at;
 };
 typedef const Arguments __attribute__((address_space(4))) *ArgumentsPlace;
 
@@ -301,24 +301,62 @@ DEVICE void count_and_signal(u32 *count, u32 parts, u32 *signal, u32 call) {
   }
 }
 
-/* Copies the others' chunks out of their windows, one after another, with their rows' scales where those are to be
-   gathered; signals each when all workgroups that fetch are through. */
-DEVICE void fetch_chunks(ArgumentsPlace with, u32 call, int part) {
-  const int rank = with->rank, ranks = with->ranks, parts = with->fetchers;
-  const u32 rows = with->shard_rows;
-  const u64 chunk_bytes = (u64)rows * (u32)with->k_bytes;
-  for (int step = 1; step < ranks; ++step) {
-    const int source = rank + step < ranks ? rank + step : rank + step - ranks;
+/* Copies the others' chunks out of their windows, from ``peers`` of them at a time, with their rows' scales where those
+   are to be gathered; signals what all workgroups that fetch from a rank are through with. */
+DEVICE void fetch_chunks(ArgumentsPlace with, u32 call, int workgroup) {
+  const int rank = with->rank, ranks = with->ranks, peers = with->peers;
+  const int part = workgroup / peers, parts = with->fetchers / peers;
+  const u32 chunk_rows = with->shard_rows, k_bytes = with->k_bytes, signal_rows = with->signal_rows;
+  const u32 signals = (chunk_rows + signal_rows - 1) / signal_rows;
+  for (int step = 1 + workgroup % peers; step < ranks; step += peers) {
+    const u32 source = rank + step < ranks ? rank + step : rank + step - ranks;
     const Window window = (Window)with->windows[source];
-    copy_part((char *)with->gathered + (u32)source * chunk_bytes, window, chunk_bytes, part, parts);
-    if (with->fetch_scales) {
-      float *target = (float *)with->a_inverse + (u64)(u32)source * rows;
-      const float IN_MEMORY *scales = (const float IN_MEMORY *)(window + with->scales_at);
-      for (u32 i = part * THREADS + __builtin_amdgcn_workitem_id_x(); i < rows; i += (u32)parts * THREADS)
-        target[i] = scales[i];
+    const u64 chunk = (u64)source * chunk_rows;
+    u32 signal = source * signals;
+    for (u32 row = 0; row < chunk_rows; row += signal_rows, ++signal) {
+      const u32 rows = chunk_rows - row < signal_rows ? chunk_rows - row : signal_rows;
+      const u64 start = (u64)row * k_bytes;
+      copy_part((char *)with->gathered + chunk * k_bytes + start, window + start, (u64)rows * k_bytes, part, parts);
+      if (with->fetch_scales) {
+        float *target = (float *)with->a_inverse + chunk + row;
+        const float IN_MEMORY *scales = (const float IN_MEMORY *)(window + with->scales_at) + row;
+        for (u32 i = part * THREADS + __builtin_amdgcn_workitem_id_x(); i < rows; i += (u32)parts * THREADS)
+          target[i] = scales[i];
+      }
+      count_and_signal(with->state + FETCHED + signal, parts, (u32 *)with->signals + signal, call);
     }
-    count_and_signal(with->state + FETCHED + source, parts, (u32 *)with->signals + source, call);
   }
+}
+
+/* Rows of tiles that begin in the own chunk, or in the rows that one signal tells of: by the number of ranks from this
+   one on, and the first row within the chunk; with the visits before them. */
+struct Group {
+  int step, row, before;
+};
+
+/* First row of tiles that begins in a group, and how many do. */
+DEVICE void tiles_of(const Group &group, ArgumentsPlace with, int &first, int &count) {
+  const int chunk = with->rank + group.step, rows = with->shard_rows;
+  const int start = (chunk >= with->ranks ? chunk - with->ranks : chunk) * rows;
+  const int told = group.step == 0 || group.row + with->signal_rows > rows ? rows : group.row + with->signal_rows;
+  first = (start + group.row + TILE - 1) / TILE;
+  count = (start + told + TILE - 1) / TILE - first;
+}
+
+/* Row of tiles that is visited as ``visit``-th: from the own chunk's onwards, chunk after chunk, or by arrival where
+   chunks of all ranks come at once. Visits mostly grow, so each is looked for from the group of the last one on. */
+DEVICE int visited(int visit, int tiles_m, Group &group, ArgumentsPlace with) {
+  if (with->peers == 1) {
+    const int row = visit + (with->rank * with->shard_rows + TILE - 1) / TILE;
+    return row >= tiles_m ? row - tiles_m : row;
+  }
+  if (visit < group.before) group = {0, 0, 0};
+  int first, count;
+  for (tiles_of(group, with, first, count); visit - group.before >= count; tiles_of(group, with, first, count)) {
+    const bool around = group.step == with->ranks - 1;
+    group = {around ? 1 : group.step + 1, around ? group.row + with->signal_rows : group.row, group.before + count};
+  }
+  return first + visit - group.before;
 }
 
 template <class Type, class Out>
@@ -334,31 +372,37 @@ DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows,
   if (workgroup < 0) fetch_chunks(arguments_here(), call, workgroup + fetchers);
   const int tiles_m = (m + TILE - 1) / TILE, tiles_n = (n + TILE - 1) / TILE;
   const int own_start = rank * shard_rows, own_end = own_start + shard_rows;
-  const int turn = (own_start + TILE - 1) / TILE;
   const int steps = (k_bytes + STEP - 1) / STEP;
   const int piece = thread % PIECES, line = thread / PIECES;
   u64 arrived = 0;
+  Group group = {0, 0, 0};
   const int tiles = tiles_m * tiles_n;
   int tile = workgroup < 0 ? tiles : workgroup % xcds * (workgroups / xcds) + workgroup / xcds;
   for (; tile < tiles; tile += workgroups) {
     const int in_band = band * tiles_n;
     const int which = tile / in_band, inside = tile % in_band;
     const int rows_of_band = tiles_m - which * band < band ? tiles_m - which * band : band;
-    int tile_row = which * band + inside % rows_of_band + turn;
-    if (tile_row >= tiles_m) tile_row -= tiles_m;
+    const ArgumentsPlace given = arguments_here();
+    const int tile_row = visited(which * band + inside % rows_of_band, tiles_m, group, given);
     const int first_row = tile_row * TILE, first_column = inside / rows_of_band * TILE;
     const int end = first_row + TILE < m ? first_row + TILE : m;
-    const ArgumentsPlace given = arguments_here();
     const char *a;
     if (first_row >= own_start && end <= own_end) {
       a = given->shard + (u64)(u32)(first_row - own_start) * (u32)k_bytes;
     } else {
       a = given->gathered + (u64)(u32)first_row * (u32)k_bytes;
       bool there = true;
-      for (int chunk = first_row / shard_rows; there && chunk <= (end - 1) / shard_rows; ++chunk) {
-        if (arrived >> chunk & 1) continue;
-        const u32 seen = wait_for_signal(given->signals + chunk, call, given->polls, (u32 *)lds);
-        arrived |= 1ull << chunk;
+      const int signal_rows = given->signal_rows, signals = (shard_rows + signal_rows - 1) / signal_rows;
+      const int chunk_before = first_row / shard_rows, chunk_behind = (end - 1) / shard_rows;
+      const int last_signal = chunk_behind * signals + (end - 1 - chunk_behind * shard_rows) / signal_rows;
+      int signal = chunk_before * signals + (first_row - chunk_before * shard_rows) / signal_rows;
+      for (; there && signal <= last_signal; ++signal) {
+        if (arrived >> signal & 1) continue;
+        const int chunk = signal / signals;
+        /* What is of the own chunk has one signal. */
+        const u32 *word = given->signals + (chunk == rank ? rank * signals : signal);
+        const u32 seen = wait_for_signal(word, call, given->polls, (u32 *)lds);
+        arrived |= 1ull << signal;
         if ((int)(seen - call) < 0) {
           report_failure(given->failure, chunk, call, seen);
           there = false;
@@ -422,8 +466,9 @@ DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows,
   __attribute__((amdgpu_waves_per_eu(2, 2))) void                                                                     \
   NAME(const char *gathered, const char *shard, const char *b, OUT *out, const float *a_inverse,                      \
        const float *b_inverse, const __bf16 *bias, const u32 *signals, u32 *state, u32 *failure, const u64 *windows,  \
-       int m, int shard_rows, int n, int k_bytes, int b_bytes, int rank, int ranks, int polls, int a_rows,            \
-       int b_columns, int last, int xcds, int band, int fetchers, int fetch_scales, int scales_at) {                  \
+       int m, int shard_rows, int signal_rows, int n, int k_bytes, int b_bytes, int rank, int ranks, int polls,       \
+       int a_rows, int b_columns, int last, int xcds, int band, int fetchers, int peers, int fetch_scales,            \
+       int scales_at) {                                                                                               \
     async_mm<TYPE, OUT>(b, state, last, m, shard_rows, n, k_bytes, b_bytes, rank, xcds, band, fetchers);              \
   }
 

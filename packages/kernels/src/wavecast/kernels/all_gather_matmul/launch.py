@@ -19,7 +19,7 @@ from wavecast.kernels.grouped_gemm.plan import unit_of
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan
 
 FETCH, LOCAL = "fetch", "local"
-"""Streams for the others' chunks and for the own one."""
+"""Streams for the others' chunks, the first of as many as come at a time, and for the own one."""
 
 FETCH_BYTES = 16
 """Bytes that a lane of a fetching program loads at once."""
@@ -81,7 +81,8 @@ def launch_all_gather_matmul(
     (rows, k), rank = shard.shape, memory.rank
     for factor in factors:
         _check(factor, rows * memory.ranks, k)
-    compute, fetch, local = (memory.stream(name) for name in (COMPUTE, FETCH, LOCAL))
+    compute, local = memory.stream(COMPUTE), memory.stream(LOCAL)
+    signals = -(-rows // transport.signal_rows)
     chunk_bytes = rows * k * shard.element_size()
     scales_at = scales_offset(chunk_bytes)
     chunks = gathered.rows.view(memory.ranks, rows, k)
@@ -104,24 +105,25 @@ def launch_all_gather_matmul(
         with memory.launching(local):
             memory.copy(chunks[rank], shard, local)
             if awaited:  # else nothing would keep the number of the call from being raised before it is written
-                memory.write_signal(rank, rank, workspace.call_number, local)
+                memory.write_signal(rank, rank * signals, workspace.call_number, local)
     memory.barrier(compute)
     if transport.fetchers == 0:
-        used.append(fetch)
-        memory.wait_stream(fetch, compute)
-        pieces = _pieces(rows, chunk_bytes, transport.piece_bytes)
-        with memory.launching(fetch):
-            for source in fetch_order(rank, memory.ranks):
-                window = memory.window(source, (rows, k), shard.dtype)
-                if len(pieces) == 1:
-                    memory.copy(chunks[source], window, fetch)
-                else:
-                    for piece in pieces:
-                        memory.copy(chunks[source, piece], window[piece], fetch)
+        fetches = [memory.stream(FETCH if lane == 0 else f"{FETCH} {lane + 1}") for lane in range(transport.peers)]
+        used += fetches
+        for fetch in fetches:
+            memory.wait_stream(fetch, compute)
+        told = _slices(0, rows, transport.signal_rows)
+        for place, source in enumerate(fetch_order(rank, memory.ranks)):
+            fetch = fetches[place % transport.peers]
+            window = memory.window(source, (rows, k), shard.dtype)
+            with memory.launching(fetch):
                 if scale_chunks is not None:
-                    window = memory.window(source, (rows,), torch.float32, scales_at)
-                    memory.copy(scale_chunks[source], window, fetch)
-                memory.write_signal(rank, source, workspace.call_number, fetch)
+                    source_scales = memory.window(source, (rows,), torch.float32, scales_at)
+                    memory.copy(scale_chunks[source], source_scales, fetch)
+                for number, part in enumerate(told):
+                    for piece in _pieces(part, rows, chunk_bytes, transport.piece_bytes):
+                        memory.copy(chunks[source, piece], window[piece], fetch)
+                    memory.write_signal(rank, source * signals + number, workspace.call_number, fetch)
     with memory.launching(compute):
         for factor in factors:
             launch_factor(workspace, shard, gathered, factor, scales_at, first=factor is factors[0],
@@ -152,12 +154,15 @@ def _straddled(rank: int, ranks: int, rows: int, block_m: int) -> bool:
     return start % block_m != 0 or (end % block_m != 0 and rank + 1 < ranks)
 
 
-def _pieces(rows: int, chunk_bytes: int, piece_bytes: int | None) -> list[slice]:
-    """Rows of a chunk that are copied at a time."""
+def _pieces(part: slice, rows: int, chunk_bytes: int, piece_bytes: int | None) -> list[slice]:
+    """Rows that are copied at a time, of a part of a chunk."""
     if piece_bytes is None:
-        return [slice(0, rows)]
-    step = max(piece_bytes * rows // chunk_bytes, 1)
-    return [slice(start, min(start + step, rows)) for start in range(0, rows, step)]
+        return [part]
+    return _slices(part.start, part.stop, max(piece_bytes * rows // chunk_bytes, 1))
+
+
+def _slices(start: int, stop: int, step: int) -> list[slice]:
+    return [slice(at, min(at + step, stop)) for at in range(start, stop, step)]
 
 
 def _launch_tma(
@@ -194,30 +199,31 @@ def launch_factor(
         return
     gemm, (rows, k), n = plan.gemm, shard.shape, factor.out.shape[1]
     fetchers = plan.transport.fetchers if first else 0
-    words = gathered.rows.view(-1).view(_widest(rows * k * shard.element_size()))
+    words = gathered.rows.view(_widest(k * shard.element_size()))
     windows = memory.window_addresses() if fetchers else None
     if plan.hip is not None:
         launch_async_mm(
             plan.hip, gathered=gathered.rows, shard=shard, b=factor.b, out=factor.out, a_inverse=gathered.a_inverse,
             b_inverse=factor.b_inverse, bias=factor.bias, signals=memory.signals(memory.rank), state=workspace.state,
             failure=workspace.failure, windows=windows, rank=memory.rank, ranks=memory.ranks, polls=plan.polls,
-            fetchers=fetchers, fetch_scales=gathered.fetch_scales, scales_at=scales_at, last=last,
+            transport=plan.transport, fetchers=fetchers, fetch_scales=gathered.fetch_scales, scales_at=scales_at,
+            last=last,
         )  # fmt: skip
         return
     unit, n_unit = unit_of(k, factor.b.stride(1)), unit_of(n)
     a_inverse, b_inverse = gathered.a_inverse, factor.b_inverse
     all_gather_matmul_kernel[(gemm.programs + fetchers,)](
         gathered.rows, shard, factor.b, factor.out, a_inverse, b_inverse, factor.bias, memory.signals(memory.rank),
-        workspace.state, workspace.failure, words, windows, rows * memory.ranks, rows, n // n_unit, k // unit,
-        factor.b.stride(1) // unit, memory.rank, memory.ranks, plan.polls, words.numel() // memory.ranks, rows,
+        workspace.state, workspace.failure, words, windows, rows * memory.ranks, rows, plan.transport.signal_rows,
+        n // n_unit, k // unit, factor.b.stride(1) // unit, memory.rank, memory.ranks, plan.polls, words.shape[1],
         scales_at, SCALED=a_inverse is not None, A_ROWS=a_inverse is not None and a_inverse.ndim > 0,
         B_COLUMNS=b_inverse is not None and b_inverse.ndim > 0, BIASED=factor.bias is not None, LAST=last,
-        FETCHERS=fetchers, FETCH_SCALES=gathered.fetch_scales,
+        FETCHERS=fetchers, PEERS=plan.transport.peers, FETCH_SCALES=gathered.fetch_scales,
         FETCH_BLOCK=gemm.num_warps * gemm.lanes * FETCH_BYTES // words.element_size(), UNIT=unit, N_UNIT=n_unit,
         CUT=k % gemm.block_k != 0, IMPRECISE=imprecise_sum(shard.dtype, gemm), **gemm.constants,
     )  # fmt: skip
 
 
-def _widest(chunk_bytes: int) -> torch.dtype:
-    """The widest integers that a chunk is a multiple of."""
-    return next(dtype for dtype in (torch.int32, torch.int16, torch.int8) if chunk_bytes % dtype.itemsize == 0)
+def _widest(row_bytes: int) -> torch.dtype:
+    """The widest integers that a row is a multiple of."""
+    return next(dtype for dtype in (torch.int32, torch.int16, torch.int8) if row_bytes % dtype.itemsize == 0)

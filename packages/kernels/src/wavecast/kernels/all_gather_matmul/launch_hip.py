@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 
 from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan
+from wavecast.kernels.async_tp.transport import TransportPlan
 from wavecast.kernels.hip.kernel import INT32, POINTER, HipKernel
 
 SOURCE = Path(__file__).with_name("async_mm.hip")
@@ -22,8 +23,8 @@ PARAMETERS = (
     *(
         (name, INT32)
         for name in (
-            "m", "shard_rows", "n", "k_bytes", "b_bytes", "rank", "ranks", "polls", "a_rows", "b_columns", "last",
-            "xcds", "band", "fetchers", "fetch_scales", "scales_at",
+            "m", "shard_rows", "signal_rows", "n", "k_bytes", "b_bytes", "rank", "ranks", "polls", "a_rows",
+            "b_columns", "last", "xcds", "band", "fetchers", "peers", "fetch_scales", "scales_at",
         )
     ),
 )  # fmt: skip
@@ -53,6 +54,7 @@ def launch_async_mm(
     rank: int,
     ranks: int,
     polls: int,
+    transport: TransportPlan,
     fetchers: int,
     fetch_scales: bool,
     scales_at: int,
@@ -80,6 +82,7 @@ def launch_async_mm(
             "windows": windows,
             "m": gathered.shape[0],
             "shard_rows": shard.shape[0],
+            "signal_rows": transport.signal_rows,
             "n": out.shape[1],
             "k_bytes": shard.shape[1] * size,
             "b_bytes": b.stride(1) * size,
@@ -92,6 +95,7 @@ def launch_async_mm(
             "xcds": plan.xcds,
             "band": plan.band,
             "fetchers": fetchers,
+            "peers": transport.peers,
             "fetch_scales": fetch_scales,
             "scales_at": scales_at if fetchers else 0,
         },

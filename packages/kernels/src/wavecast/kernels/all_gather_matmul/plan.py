@@ -60,6 +60,7 @@ def plan_all_gather_matmul(
     ranks: int,
     element_bytes: int,
     arch: str | None,
+    full_mesh: bool = False,
     engine: Engine | None = None,
     tma_bytes: tuple[int, int] | None = None,
     hip: Layout | None = None,
@@ -73,6 +74,7 @@ def plan_all_gather_matmul(
         ranks: size of the group.
         element_bytes: of an operand's element, 1 or 2.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None.
+        full_mesh: see `plan_transport`.
         engine: what is to move the chunks; None leaves it to the plan.
         tma_bytes: bytes of an element of the result, and between columns of b, of operands that begin at multiples of
             16 bytes and a product without bias: what the tensor memory accelerator can then do is left to it. None: it
@@ -83,8 +85,9 @@ def plan_all_gather_matmul(
     Raises:
         ValueError: an engine that is none on this architecture; the kernel in HIP is asked for and cannot do it.
     """
-    chunk_bytes = shard_rows * length * element_bytes
-    transport = plan_transport(arch=arch, chunk_bytes=chunk_bytes, engine=engine, units=units)
+    transport = plan_transport(
+        arch=arch, ranks=ranks, shard_rows=shard_rows, full_mesh=full_mesh, engine=engine, units=units
+    )
     gemm = plan_gemm(ranks * shard_rows, columns, length, element_bytes=element_bytes, arch=arch)
     tma = None
     if tma_bytes is not None and transport.fetchers == 0:
@@ -98,7 +101,7 @@ def plan_all_gather_matmul(
         if obstacle is not None:
             raise ValueError(f"the kernel in HIP is asked for and not possible: {obstacle}; or use Triton's")
         hip_plan = plan_hip(shard_rows=shard_rows, columns=columns, ranks=ranks, transport=transport)
-    gemm = limited(gemm, transport, chunk_rows=shard_rows, element_bytes=element_bytes, arch=arch)
+    gemm = limited(gemm, transport, element_bytes=element_bytes, arch=arch)
     return AllGatherMatmulPlan(gemm, transport, tma=tma, hip=hip_plan)
 
 
@@ -118,14 +121,12 @@ def _plan_tma(
     tma = plan_tma_grouped(element_bytes=element_bytes, out_bytes=out_bytes)
     tiles = -(-ranks * shard_rows // tma.block_m) * -(-columns // tma.block_n)
     programs = max(min(transport.most_units, tma.programs, tiles), 1)
-    return replace(tma, programs=programs, band=band_within(shard_rows, tma.block_m, tma.band))
+    return replace(tma, programs=programs, band=band_within(transport.signal_rows, tma.block_m, tma.band))
 
 
-def limited(
-    gemm: GemmPlan, transport: TransportPlan, *, chunk_rows: int, element_bytes: int, arch: str | None
-) -> GemmPlan:
-    """The GEMM's plan within the grid that a transport allows, with bands that stay within a chunk."""
+def limited(gemm: GemmPlan, transport: TransportPlan, *, element_bytes: int, arch: str | None) -> GemmPlan:
+    """The GEMM's plan within the grid that a transport allows, with bands that stay within what one signal tells of."""
     (tile,) = (t for t in candidates(arch, element_bytes) if (t.m, t.n) == (gemm.block_m, gemm.block_n))
     slots = transport.most_units * tile.per_unit - transport.fetchers
     programs = max(min(gemm.programs, slots // gemm.xcds * gemm.xcds), gemm.xcds)
-    return replace(gemm, programs=programs, band=band_within(chunk_rows, gemm.block_m, gemm.band))
+    return replace(gemm, programs=programs, band=band_within(transport.signal_rows, gemm.block_m, gemm.band))

@@ -130,4 +130,4 @@ def plan_hip(*, shard_rows: int, columns: int, ranks: int, transport: TransportP
     """The grid of a product that has no obstacle; arguments as for `hip_obstacle`."""
     tiles = -(-ranks * shard_rows // TILE) * -(-columns // TILE)
     programs = max(min(transport.most_units - transport.fetchers, tiles) // XCDS * XCDS, XCDS)
-    return HipPlan(programs, band=band_within(shard_rows, TILE, BAND))
+    return HipPlan(programs, band=band_within(transport.signal_rows, TILE, BAND))

@@ -16,7 +16,7 @@ CALL = tl.constexpr(0)
 DONE = tl.constexpr(1)
 """Word of the state that counts the programs that are through."""
 FETCHED = tl.constexpr(2)
-"""First of the words of the state, one a rank, that count the fetchers that are through with its chunk."""
+"""First of the words of the state, one a signal, that count the fetchers that are through with its rows."""
 
 
 @triton.jit

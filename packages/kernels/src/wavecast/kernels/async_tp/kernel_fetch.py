@@ -22,27 +22,38 @@ def fetch_part(target_ptr, source_ptr, count, part, PARTS: tl.constexpr, BLOCK: 
 
 @triton.jit
 def fetch_chunks(
-    gathered_ptr, scales_ptr, windows_ptr, signals_ptr, state_ptr, call, chunk_elements, chunk_scales, scales_at, rank,
-    ranks, SCALES: tl.constexpr, FETCHERS: tl.constexpr, BLOCK: tl.constexpr, ON_GFX: tl.constexpr,
+    gathered_ptr, scales_ptr, windows_ptr, signals_ptr, state_ptr, call, row_elements, shard_rows, signal_rows,
+    scales_at, rank, ranks, SCALES: tl.constexpr, FETCHERS: tl.constexpr, PEERS: tl.constexpr, BLOCK: tl.constexpr,
+    ON_GFX: tl.constexpr,
 ):  # fmt: skip
-    """Copy the others' chunks out of their windows, one after another; signal each when all fetchers are through.
+    """Copy the others' chunks out of their windows, from PEERS of them at a time; signal what all its fetchers have.
 
     Args:
         gathered_ptr: where chunks go, one after another in the order of ranks.
-        scales_ptr: where their scales go, if SCALES.
+        scales_ptr: where their scales go, one a row, if SCALES.
         windows_ptr: int64 address of every rank's window.
-        chunk_elements: of a chunk, in gathered_ptr's type.
-        chunk_scales: scales of a chunk.
+        row_elements: of a row, in gathered_ptr's type.
+        shard_rows: rows of a chunk.
+        signal_rows: rows of a signal; those of a chunk are behind one another, in the order of ranks.
         scales_at: byte of a window from which on its scales are.
+        FETCHERS: programs that fetch, a multiple of PEERS: as many from each.
     """
-    part = tl.program_id(0)
-    for step in range(1, ranks):
+    PARTS: tl.constexpr = FETCHERS // PEERS
+    part = tl.program_id(0) // PEERS
+    signals = tl.cdiv(shard_rows, signal_rows)
+    for step in range(1 + tl.program_id(0) % PEERS, ranks, PEERS):
         source = rank + step
         source = tl.where(source >= ranks, source - ranks, source)
         window = tl.load(windows_ptr + source)
-        target_ptr = gathered_ptr + source.to(tl.int64) * chunk_elements
-        fetch_part(target_ptr, window.to(gathered_ptr.dtype), chunk_elements, part, FETCHERS, BLOCK)
-        if SCALES:
-            source_ptr = (window + scales_at).to(scales_ptr.dtype)
-            fetch_part(scales_ptr + source.to(tl.int64) * chunk_scales, source_ptr, chunk_scales, part, FETCHERS, 1024)
-        count_and_signal(state_ptr + FETCHED + source, FETCHERS, signals_ptr + source, call, ON_GFX)
+        signal = source * signals
+        for row in range(0, shard_rows, signal_rows):
+            rows = tl.minimum(signal_rows, shard_rows - row)
+            start = row.to(tl.int64) * row_elements
+            target_ptr = gathered_ptr + source.to(tl.int64) * shard_rows * row_elements + start
+            fetch_part(target_ptr, window.to(gathered_ptr.dtype) + start, rows.to(tl.int64) * row_elements, part, PARTS,
+                       BLOCK)  # fmt: skip
+            if SCALES:
+                source_ptr = (window + scales_at).to(scales_ptr.dtype) + row
+                fetch_part(scales_ptr + source.to(tl.int64) * shard_rows + row, source_ptr, rows, part, PARTS, 1024)
+            count_and_signal(state_ptr + FETCHED + signal, PARTS, signals_ptr + signal, call, ON_GFX)
+            signal += 1

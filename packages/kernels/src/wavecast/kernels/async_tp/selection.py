@@ -19,8 +19,11 @@ Code = Literal["triton", "hip"]
 ARCHITECTURES = ("gfx942", "gfx950", "sm_90")
 """Where the overlapped kernels are compiled and checked for."""
 
-MOST_RANKS = 63
-"""Ranks of a group: the kernels remember in a 64-bit number whose chunks have come."""
+MOST_SIGNALS = 63
+"""Signals of a call: the kernels remember in a 64-bit number which have come."""
+
+MOST_RANKS = MOST_SIGNALS
+"""Ranks of a group: each has a signal at least."""
 
 
 class Way(StrEnum):

@@ -27,12 +27,14 @@ class SymmetricMemory(Protocol):
         ranks: number of them.
         window_bytes: size of every rank's buffer.
         signal_count: words of every rank's signal pad.
+        full_mesh: whether a link of its own leads to each other rank. Otherwise all links lead to a switch.
     """
 
     rank: int
     ranks: int
     window_bytes: int
     signal_count: int
+    full_mesh: bool
 
     def window(self, rank: int, shape: tuple[int, ...], dtype: torch.dtype, offset_bytes: int = 0) -> torch.Tensor:
         """Contiguous tensor over part of a rank's buffer, as this rank's kernels and copies reach it.

@@ -8,6 +8,7 @@ import torch.distributed._symmetric_memory as symm_mem
 
 from wavecast.kernels.async_tp.gpu_streams import GpuStreams
 from wavecast.kernels.async_tp.kernel_wait import wait_kernel
+from wavecast.kernels.async_tp.links import is_full_mesh
 
 SIGNALS = 256
 """Words of a signal pad."""
@@ -27,6 +28,7 @@ class TorchSymmetricMemory(GpuStreams):
         super().__init__()
         self.rank, self.ranks = group.rank(), group.size()
         self.window_bytes, self.signal_count = window_bytes, SIGNALS
+        self.full_mesh = is_full_mesh(torch.cuda.current_device(), group.size())
         device = torch.device("cuda", torch.cuda.current_device())
         # The pad is part of the buffer: the group's own one belongs to torch's barriers.
         self._pad_bytes = SIGNALS * torch.int32.itemsize

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from wavecast.kernels.async_tp.selection import MOST_SIGNALS
 from wavecast.kernels.device import compute_units
 from wavecast.kernels.grouped_gemm.plan import XCDS
 
@@ -20,13 +21,19 @@ BLIT_BYTES = 1 << 20
 SHADER_ENGINES_PER_XCD = 4
 """On gfx942 and gfx950. Workgroups are dealt to shader engines in turn, whatever is free elsewhere on the die."""
 
-ENGINE_CHUNK_BYTES = 32 << 20
-"""Chunk from which a copy engine is worth its stall on ROCm. Going from an engine back to the kernel that writes the
-signal holds a stream for about 100 us; a link moves this much in about 700 us."""
+FETCHERS_PER_PEER = XCDS
+"""Workgroups that fetch from one peer over a link of its own: eight compute units saturate an xGMI link, and one on
+every die shares the load out evenly."""
 
 FETCHERS = 2 * XCDS
-"""Workgroups that fetch: a multiple of the dies that workgroups are dealt to in turn. On an H200, 16 copying programs
-come within 1 % of the rate of 132."""
+"""Workgroups that fetch where all links lead to a switch. On an H200, 16 copying programs come within 1 % of the rate
+of 132."""
+
+SIGNALS_PER_CHUNK = 4
+"""Signals of a chunk, at most, where they cost next to nothing."""
+
+SIGNAL_ROWS = 256
+"""Rows that a signal tells of are a multiple of these: of all tiles' rows, so that whole tiles come with each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +42,9 @@ class TransportPlan:
 
     Attributes:
         engine: what moves them.
-        piece_bytes: size of the largest single copy; None: a chunk at a time.
+        peers: other ranks that chunks come from at a time.
+        signal_rows: rows of a chunk that one signal tells of; the last one of a chunk may tell of fewer.
+        piece_bytes: size of the largest single copy; None: all rows of a signal at a time.
         fetchers: workgroups of the kernel that fetch, 0 if none does.
         free_units: compute units that the waiting kernel must leave free.
         most_units: compute units that the waiting kernel may fill.
@@ -43,6 +52,8 @@ class TransportPlan:
     """
 
     engine: Engine
+    peers: int
+    signal_rows: int
     piece_bytes: int | None
     fetchers: int
     free_units: int
@@ -52,13 +63,22 @@ class TransportPlan:
 
 @lru_cache
 def plan_transport(
-    *, arch: str | None, chunk_bytes: int, engine: Engine | None = None, units: int | None = None
+    *,
+    arch: str | None,
+    ranks: int,
+    shard_rows: int,
+    full_mesh: bool,
+    engine: Engine | None = None,
+    units: int | None = None,
 ) -> TransportPlan:
-    """Choose what moves chunks of a size on an architecture.
+    """Choose what moves chunks on an architecture.
 
     Args:
         arch: ``gfx942``, ``gfx950``, ``sm_NN``; None counts as gfx942.
-        chunk_bytes: what one rank sends to another.
+        ranks: size of the group.
+        shard_rows: rows of a chunk.
+        full_mesh: whether a link of its own leads to each other rank, as between Instinct GPUs of a node; else all
+            links lead to a switch, and one peer can have all of them.
         engine: asked for; None leaves it to the plan.
         units: compute units of the device; None: as many as the architecture's usual one has. All programs of a grid
             must run at a time: one that has not begun might be what the others wait for.
@@ -69,37 +89,50 @@ def plan_transport(
     if engine is not None and engine not in ENGINES:
         raise ValueError(f"engine is {engine!r}; wanted is one of {', '.join(ENGINES)}, or None for the plan's choice")
     units = compute_units(arch) if units is None else units
-    if arch is not None and arch.startswith("sm_"):
-        return _on_cuda(units, engine)
-    asked = engine is not None
-    chosen: Engine = engine or ("copy-engine" if chunk_bytes >= ENGINE_CHUNK_BYTES else "fetcher")
-    if chosen == "fetcher":
-        why = "asked for" if asked else f"chunks of less than {ENGINE_CHUNK_BYTES >> 20} MiB"
+    on_cuda = arch is not None and arch.startswith("sm_")
+    peers = max(ranks - 1, 1) if full_mesh else 1
+    links = f"each of {peers} peers has a link of its own, so chunks of all come at once"
+    if peers == 1:
+        links = "chunks come from one peer after another"
+    fine, whole = signal_rows(shard_rows, ranks), max(shard_rows, 1)
+    if engine == "fetcher" or (engine is None and not on_cuda):
+        each = FETCHERS_PER_PEER if full_mesh else FETCHERS
+        # A small device, a die of a partitioned one say, keeps three quarters of its units for the product.
+        each = max(min(each, units // 4 // peers), 1)
+        why = "asked for" if engine else "signals of other engines are kernels, which need free units, and stall them"
         return TransportPlan(
-            chosen, None, FETCHERS, 0, units,
-            f"{why}: {FETCHERS} workgroups of the kernel fetch and signal, so that nothing else has to start while it "
-            "waits and no compute unit is left free",
+            "fetcher", peers, fine, None, each * peers, 0, units,
+            f"{links}; {why}: {each * peers} workgroups of the kernel fetch and signal, "
+            f"{-(-shard_rows // fine)} times a chunk, and no compute unit is left free",
         )  # fmt: skip
+    if on_cuda:
+        return _on_cuda(units, engine, peers, whole, links)
     engines = SHADER_ENGINES_PER_XCD * XCDS
     most = max(units // engines - 1, 0) * engines
     free = (
         f"a signal is a kernel on ROCm, and workgroups are dealt to {engines} shader engines whatever is free on the "
         f"others: one compute unit of each stays free, {most} of {units} are filled"
     )
-    if chosen == "blit":
+    if engine == "blit":
         return TransportPlan(
-            chosen, BLIT_BYTES, 0, units - most, most,
-            f"asked for: copies of at most {BLIT_BYTES >> 20} MiB run as kernels on the stream's own queue; {free}",
+            "blit", peers, fine, BLIT_BYTES, 0, units - most, most,
+            f"{links}; asked for: copies of at most {BLIT_BYTES >> 20} MiB run as kernels on the stream's own queue; "
+            f"{free}",
         )  # fmt: skip
-    why = "asked for" if asked else f"chunks of {ENGINE_CHUNK_BYTES >> 20} MiB or more outlast an engine's stalls"
-    return TransportPlan(chosen, None, 0, units - most, most, f"{why}; {free}")
+    return TransportPlan(
+        "copy-engine", peers, whole, None, 0, units - most, most,
+        f"{links}; asked for, with one signal a chunk, since each stalls an engine; {free}",
+    )  # fmt: skip
 
 
-def _on_cuda(units: int, engine: Engine | None) -> TransportPlan:
-    if engine == "fetcher":
-        return TransportPlan(
-            engine, None, FETCHERS, 0, units, f"asked for: {FETCHERS} programs of the kernel fetch and signal"
-        )
+def signal_rows(shard_rows: int, ranks: int) -> int:
+    """Rows of a chunk that one signal tells of, where signals are as fine as is of use: whole tiles of any size."""
+    signals = max(min(SIGNALS_PER_CHUNK, MOST_SIGNALS // max(ranks, 1)), 1)
+    rows = -(-shard_rows // signals)
+    return max(-(-rows // SIGNAL_ROWS) * SIGNAL_ROWS, SIGNAL_ROWS)
+
+
+def _on_cuda(units: int, engine: Engine | None, peers: int, rows: int, links: str) -> TransportPlan:
     if engine == "blit":
         raise ValueError(
             "engine is 'blit', which CUDA does not have: its copies of any size go to a copy engine; ask for "
@@ -107,5 +140,6 @@ def _on_cuda(units: int, engine: Engine | None) -> TransportPlan:
         )
     why = "asked for" if engine else "the copy engines come within a few percent of the links' rate and take no SM"
     return TransportPlan(
-        "copy-engine", None, 0, 1, units - 1, f"{why}; one SM stays free for what a driver carries out as a kernel"
-    )
+        "copy-engine", peers, rows, None, 0, 1, units - 1,
+        f"{links}; {why}; one SM stays free for what a driver carries out as a kernel",
+    )  # fmt: skip

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
+from wavecast.kernels.async_tp.selection import MOST_SIGNALS
 from wavecast.kernels.async_tp.symmetric import SymmetricMemory
 
 SCALES_ALIGNMENT_BYTES = 256
@@ -17,18 +18,18 @@ class SignalTimeoutError(RuntimeError):
 
     Attributes:
         rank: that waited.
-        signal: index of the signal that did not come: the chunk of that rank.
+        chunk: whose signal did not come: that of this rank.
         expected: number of the call that it was to have.
         seen: what it had.
     """
 
-    def __init__(self, rank: int, signal: int, expected: int, seen: int) -> None:
+    def __init__(self, rank: int, chunk: int, expected: int, seen: int) -> None:
         super().__init__(
-            f"rank {rank} gave up waiting for chunk {signal}: its signal was to be {expected} and is {seen}; results "
-            f"of this call are incomplete; rank {signal} has not started its call, is late, or has failed; make the "
+            f"rank {rank} gave up waiting for chunk {chunk}: its signal was to be {expected} and is {seen}; results "
+            f"of this call are incomplete; rank {chunk} has not started its call, is late, or has failed; make the "
             "workspace of the group anew on every rank before the next call"
         )
-        self.rank, self.signal, self.expected, self.seen = rank, signal, expected, seen
+        self.rank, self.chunk, self.expected, self.seen = rank, chunk, expected, seen
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +58,15 @@ class Workspace:
         Raises:
             SignalTimeoutError: a kernel has given up.
         """
-        failed, signal, expected, seen = self.failure.tolist()
+        failed, chunk, expected, seen = self.failure.tolist()
         if failed:
-            raise SignalTimeoutError(self.memory.rank, signal, expected, seen)
+            raise SignalTimeoutError(self.memory.rank, chunk, expected, seen)
 
 
 def make_workspace(memory: SymmetricMemory) -> Workspace:
     """A workspace whose first call is number 1; its signals are zero."""
     own = memory.signals(memory.rank)
-    state = torch.zeros(2 + memory.ranks, dtype=torch.int32, device=own.device)
+    state = torch.zeros(2 + MOST_SIGNALS, dtype=torch.int32, device=own.device)
     state[0] = 1
     failure = torch.zeros(4, dtype=torch.int32, pin_memory=own.device.type == "cuda")
     return Workspace(memory, state, failure)

@@ -14,6 +14,7 @@ from wavecast.kernels.hip.compiler import CompiledHip
 
 # Entries of the list that tells hipModuleLaunchKernel of a buffer of arguments (hip_runtime_api.h).
 _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 3
+_XGMI = 4  # hsa_amd_link_info_type_t (hsa_ext_amd.h)
 
 
 class HipRuntime(Protocol):
@@ -51,6 +52,10 @@ class HipRuntime(Protocol):
         tensors: Sequence[torch.Tensor],
     ) -> None:
         """Put a launch on a stream; ``packed`` holds all arguments, among them the addresses of ``tensors``."""
+        ...
+
+    def has_own_link(self, device: int, other: int) -> bool:
+        """Whether two devices are joined by a link of their own, and not by one that others share."""
         ...
 
 
@@ -134,6 +139,16 @@ class RocmRuntime:
         )
         sizes = [ctypes.c_uint(value) for value in (*grid, *block, 0)]
         self._call("hipModuleLaunchKernel", function, *sizes, ctypes.c_void_p(stream), None, extra)
+
+    def has_own_link(self, device: int, other: int) -> bool:
+        """Whether they are one hop of xGMI apart.
+
+        Raises:
+            HipError: a device that is none.
+        """
+        kind, hops = ctypes.c_uint32(), ctypes.c_uint32()
+        self._call("hipExtGetLinkTypeAndHopCount", device, other, ctypes.byref(kind), ctypes.byref(hops))
+        return kind.value == _XGMI and hops.value == 1
 
     def _call(self, name: str, *arguments: Any) -> None:
         error = getattr(self._library, name)(*arguments)

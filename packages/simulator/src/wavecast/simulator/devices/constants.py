@@ -241,3 +241,8 @@ class Link:
     blit_limit_bytes: int | None = _optional("B")
     blit_workgroups: int | None = _optional("count")
     signal_workgroups: int | None = _optional("count")
+
+    @property
+    def full_mesh(self) -> bool:
+        """Whether each other GPU of a node has links of its own; else all of them lead to switches."""
+        return self.links_per_peer < self.num_links

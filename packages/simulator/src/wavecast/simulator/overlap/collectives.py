@@ -93,4 +93,4 @@ def _candidates(name: str, total_bytes: int, node: Node, nodes: int) -> Iterator
 def _links(node: Node) -> int:
     """Links of a GPU that lead to others of the collective."""
     link = node.link
-    return link.num_links if link.links_per_peer == link.num_links else max(1, (node.ranks - 1) * link.links_per_peer)
+    return max(1, (node.ranks - 1) * link.links_per_peer) if link.full_mesh else link.num_links

@@ -32,7 +32,7 @@ class Node:
                 hint="choose a device with a link section: mi300x, mi325x, mi355x, h200",
             )
         most = self.link.num_links // self.link.links_per_peer + 1
-        if self.ranks < 1 or (self.link.links_per_peer < self.link.num_links and self.ranks > most):
+        if self.ranks < 1 or (self.link.full_mesh and self.ranks > most):
             raise OverlapError(f"{self.ranks} GPUs do not make a node of {self.device.title}; wanted are 1 to {most}")
         if self.queues < 1 or self.host_us < 0:
             raise OverlapError(f"{self.queues} hardware queues, {self.host_us} µs a call: wanted is at least 1 and 0")

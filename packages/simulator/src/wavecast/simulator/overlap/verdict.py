@@ -106,7 +106,7 @@ def _with_reason(verdict: Verdict, node: Node, collective: CollectiveTime, whole
     else:
         head = f"loses: overlapping costs more than the {collective.us:,.0f} µs collective"
     links = (node.ranks - 1) * node.link.links_per_peer
-    if node.link.links_per_peer < node.link.num_links and 0 < verdict.lanes < links:
+    if node.link.full_mesh and 0 < verdict.lanes < links:
         named += f"; copies use {verdict.lanes} of {links} links at a time"
     held = f"; transfers hold up to {verdict.units} compute units" if verdict.units else ""
     if verdict.starved_us > _STARVED * verdict.total_us:

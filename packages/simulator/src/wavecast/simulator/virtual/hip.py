@@ -49,6 +49,11 @@ class VirtualHip:
         """Device address of a tensor's first element; 0 for None."""
         return 0 if tensor is None else self._device.address_of(tensor)
 
+    def has_own_link(self, device: int, other: int) -> bool:
+        """Whether a link of its own joins each two devices of a node, by this one's specification."""
+        link = self._device.spec.link
+        return link is not None and link.full_mesh
+
     def current_stream(self) -> int:
         """The stream that launches go to; a node's rank knows itself which one is current."""
         return 0
