@@ -89,20 +89,6 @@ def test_an_empty_grid(engine: Engine) -> None:
         run(engine, build("\ts_nop 0"), np.zeros(1, np.uint32), 0, grid=(0, 1, 1))
 
 
-def test_flushing_denormals_is_refused(engine: Engine) -> None:
-    kernel = build("\ts_nop 0", extra="\t\t.amdhsa_float_denorm_mode_32 0")
-    with pytest.raises(LaunchError, match="denormal"):
-        run(engine, kernel, np.zeros(1, np.uint32), 0)
-
-
-def test_flushing_denormals_is_refused_before_the_instructions_that_return_to_it(engine: Engine) -> None:
-    division = "\ts_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 3\n\ts_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0"
-    kernel = build(division, extra="\t\t.amdhsa_float_denorm_mode_32 0")
-    with pytest.raises(LaunchError, match="denormal mode 0xc") as refusal:
-        run(engine, kernel, np.zeros(1, np.uint32), 0)
-    assert "allow_flush_denorm=False" in (refusal.value.hint or "")
-
-
 def test_waves_meet_at_barriers_and_share_lds(engine: Engine) -> None:
     """Wave w writes its lanes to LDS, all wait, wave w reads those of the next wave."""
     kernel = build(

@@ -190,7 +190,7 @@ def test_mode_fields(machine: Machine) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 2), 0",
+        "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 4, 4), 3",
         "s_setreg_imm32_b32 hwreg(HW_REG_MODE, 0, 2), 1",
         "s_setreg_b32 hwreg(HW_REG_MODE, 4, 4), s0",
         "s_setreg_b32 hwreg(HW_REG_MODE), s0",

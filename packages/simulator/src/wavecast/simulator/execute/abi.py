@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.execute.float_mode import mode_register
 from wavecast.simulator.execute.layout import SCALAR_SLOTS
 from wavecast.simulator.program.instruction import EXEC, MODE
 from wavecast.simulator.program.kernel import Argument, Kernel
@@ -185,30 +186,3 @@ def initial_scalars(
     words[EXEC] = words[EXEC + 1] = 0xFFFFFFFF
     words[MODE] = mode_register(kernel)
     return scalars, (ids[0], ids[1], ids[2])
-
-
-def mode_register(kernel: Kernel) -> int:
-    """Initial MODE, from the kernel descriptor (round 0-3, denorm 4-7, dx10_clamp 8, ieee 9, fp16 overflow 23).
-
-    Raises:
-        LaunchError: The kernel asks for a mode that the engine does not follow.
-    """
-    value = kernel.descriptor.get("float_round_mode_32", 0)
-    value |= kernel.descriptor.get("float_round_mode_16_64", 0) << 2
-    denormals = kernel.descriptor.get("float_denorm_mode_32", 3)
-    denormals |= kernel.descriptor.get("float_denorm_mode_16_64", 3) << 2
-    if value or denormals != 0xF:
-        raise LaunchError(
-            f"kernel {kernel.name} sets rounding {value:#x} and denormal mode {denormals:#x}; "
-            "only round-to-nearest-even (0x0) with denormals kept (0xf) can be executed",
-            hint="compile without denormal flushing (Triton: allow_flush_denorm=False)",
-        )
-    value |= denormals << 4
-    for name, bit in (("dx10_clamp", 8), ("ieee_mode", 9)):
-        if not kernel.descriptor.get(name, 1):
-            raise LaunchError(
-                f"kernel {kernel.name} sets .amdhsa_{name} 0; only 1, the default for compute, can be executed",
-                hint="compile without amdgpu-ieee=false and amdgpu-dx10-clamp=false",
-            )
-        value |= 1 << bit
-    return value | kernel.descriptor.get("fp16_overflow", 0) << 23

@@ -12,9 +12,11 @@ from llvmlite import ir
 
 from wavecast.simulator.execute import dpp, sdwa
 from wavecast.simulator.execute.builder import F16, F32, F64, I1, I16, I32, I64, lanes_of
+from wavecast.simulator.execute.float_mode import KEEPS_RESULT_DENORMALS, KEEPS_SOURCE_DENORMALS
 from wavecast.simulator.execute.form import RUNTIME_MODIFIERS, Form, OperandForm, WatchedForm
+from wavecast.simulator.execute.numeric import flushed
 from wavecast.simulator.execute.state import StateEmitter
-from wavecast.simulator.program.instruction import SCC
+from wavecast.simulator.program.instruction import MODE, SCC
 
 _ELEMENTS: dict[str, ir.Type] = {"f16": F16, "f32": F32, "f64": F64}
 
@@ -89,6 +91,7 @@ class Emitter(StateEmitter):
         value = self.bitcast(raw, element_of(type_name))
         if not modifiers:
             return value
+        value = self.source_by_mode(value)
         if type_name[0] in "iu" and (operand.absolute or operand.negate):
             raise NotImplementedError("an integer source with a float modifier")
         return self.source_modifiers(value, operand)
@@ -114,6 +117,21 @@ class Emitter(StateEmitter):
         if operand.negate:
             raw = self.b.xor(raw, self.like(raw, sign))
         return self.bitcast(raw, element)
+
+    def source_by_mode(self, value: ir.Value) -> ir.Value:
+        """A source, denormals of single precision taken for zero if MODE says so."""
+        return self._by_mode(value, KEEPS_SOURCE_DENORMALS)
+
+    def result_by_mode(self, value: ir.Value) -> ir.Value:
+        """A result, likewise."""
+        return self._by_mode(value, KEEPS_RESULT_DENORMALS)
+
+    def _by_mode(self, value: ir.Value, bit: int) -> ir.Value:
+        """``value``, its denormals flushed unless the bit of MODE is set, where the kernel may ever clear it."""
+        if value.type.element != F32 or not self.form.modifier("flushes_by_mode"):
+            return value
+        kept = self.splat(self.b.trunc(self.b.lshr(self.scalar_load(MODE), I32(bit)), I1), value.type.count)
+        return self.select(kept, value, flushed(self, value))
 
     def _read_raw(self, position: int, operand: OperandForm, width: int) -> ir.Value:
         element = ir.IntType(width)
@@ -142,7 +160,7 @@ class Emitter(StateEmitter):
             bits = self.b.and_(self.b.bitcast(value, I64), self.exec_mask())
             self.b.store(bits, self.slot(position), align=4)
             return
-        value = self._output_modifiers(value)
+        value = self.result_by_mode(self._output_modifiers(value))
         width = width_of(type_name)
         raw = self.bitcast(value, ir.IntType(width))
         pointer = self.row(position)

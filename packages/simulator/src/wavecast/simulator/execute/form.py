@@ -123,7 +123,9 @@ class Bound(NamedTuple):
     arguments: tuple[int, ...]
 
 
-def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int, *, arch: str = "") -> Bound:
+def bind(
+    instruction: Instruction, types: tuple[str, ...], accum_row: int, *, arch: str = "", flushes_by_mode: bool = False
+) -> Bound:
     """Split an instruction into form and arguments.
 
     Args:
@@ -131,6 +133,7 @@ def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int, *, ar
         types: Type name of each operand, which decides how an immediate becomes bits.
         accum_row: Row of the first accumulation register.
         arch: Architecture, for opcodes whose meaning depends on it; it becomes a modifier of the form.
+        flushes_by_mode: Whether single-precision denormals are what MODE says at run time; else they are kept.
     """
     operands: list[OperandForm] = []
     arguments: list[int] = []
@@ -160,6 +163,8 @@ def bind(instruction: Instruction, types: tuple[str, ...], accum_row: int, *, ar
             argument = 0
         arguments.append(argument)
     fixed: list[tuple[str, ModifierValue]] = [("arch", arch)] if arch else []
+    if flushes_by_mode:
+        fixed.append(("flushes_by_mode", 1))
     modifiers = instruction.modifiers
     runtime = () if instruction.opcode in _PATTERN_OFFSET else RUNTIME_MODIFIERS
     # A buffer atomic has the same operands with and without a result: only sc0 tells.

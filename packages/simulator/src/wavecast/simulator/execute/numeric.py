@@ -7,11 +7,10 @@ from collections.abc import Callable
 from llvmlite import ir
 
 from wavecast.simulator.execute.builder import F16, F32, F64, I1, I16, I32, I64, lanes_of
+from wavecast.simulator.execute.float_mode import FP16_OVFL
 from wavecast.simulator.execute.state import StateEmitter
 from wavecast.simulator.program.instruction import MODE
 
-# Bit of MODE that makes conversions to 8 bits and half-precision results saturate instead of overflowing.
-FP16_OVFL = 23
 _QUIET = {F16: 1 << 9, F32: 1 << 22, F64: 1 << 51}
 _SUFFIX = {F16: "f16", F32: "f32", F64: "f64"}
 _BITS: dict[ir.Type, ir.IntType] = {F16: I16, F32: I32, F64: I64}
@@ -42,6 +41,13 @@ def bfloat_part(e: StateEmitter, word: ir.Value, part: int) -> ir.Value:
 def magnitude(e: StateEmitter, value: ir.Value) -> ir.Value:
     """|value|."""
     return e.intrinsic("llvm.fabs", value.type, [value])
+
+
+def flushed(e: StateEmitter, value: ir.Value) -> ir.Value:
+    """Single-precision denormals as zero of the same sign."""
+    small = e.b.fcmp_ordered("<", magnitude(e, value), e.like(value, 2.0**-126))
+    zero = e.intrinsic("llvm.copysign", value.type, [e.like(value, 0.0), value])
+    return e.select(small, zero, value)
 
 
 def is_nan(e: StateEmitter, value: ir.Value, other: ir.Value | None = None) -> ir.Value:

@@ -87,7 +87,7 @@ def vector(
             values = [e.read(len(result_types) + i, name) for i, name in enumerate(source_types)]
             if accumulate:
                 old = e.load_rows(e.row(0), max(32, width_of(result_types[0])))
-                values.append(e.bitcast(old, element_of(result_types[0])))
+                values.append(e.source_by_mode(e.bitcast(old, element_of(result_types[0]))))
             outcome = semantics(e, *values)
             outcomes = outcome if isinstance(outcome, tuple) else (outcome,)
             for position, (name, value) in enumerate(zip(result_types, outcomes, strict=True)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wavecast.simulator.errors import AssemblyError, UnknownDeviceError, UnsupportedInstructionError
-from wavecast.simulator.execute.abi import mode_register
+from wavecast.simulator.execute.float_mode import flushes_single_denormals, follows_single_denormals, mode_register
 from wavecast.simulator.execute.form import Bound, bind
 from wavecast.simulator.execute.helper_library import HelperLibrary, emit_module
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
@@ -108,7 +108,7 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
     if missing:
         raise _refusal(kernel, missing)
     _check_end(kernel)
-    rows = VectorRows.of(kernel)
+    rows, flushes = VectorRows.of(kernel), flushes_single_denormals(kernel)
     table = np.zeros((len(kernel.instructions), Row.SIZE), dtype=np.int64)
     bounds: dict[int, Bound] = {}
     image = link(kernel)
@@ -123,7 +123,7 @@ def translate(kernel: Kernel, library: HelperLibrary) -> Program:
         entry = operation(instruction.opcode)
         assert entry is not None
         table[instruction.index, Row.KIND] = entry.kind
-        bounds[instruction.index] = _bind(instruction, entry, kernel, rows)
+        bounds[instruction.index] = _bind(instruction, entry, kernel, rows, flushes)
     try:
         addresses = library.addresses({bound.form for bound in bounds.values()})
     except UnsupportedInstructionError as error:
@@ -149,12 +149,12 @@ def unsupported_forms(kernel: Kernel) -> list[str]:
     """As ``unsupported``, but also emits every helper, which finds operand and modifier forms without semantics."""
     problems = unsupported(kernel)
     seen = set()
-    rows = VectorRows.of(kernel)
+    rows, flushes = VectorRows.of(kernel), flushes_single_denormals(kernel)
     for instruction in link(kernel).linked(resolved_instructions(kernel, rows.ordinary)):
         entry = operation(instruction.opcode)
         if _driver_kind(instruction) is not None or entry is None:
             continue
-        form = _bind(instruction, entry, kernel, rows).form
+        form = _bind(instruction, entry, kernel, rows, flushes).form
         if form in seen:
             continue
         seen.add(form)
@@ -195,9 +195,10 @@ def _check_end(kernel: Kernel) -> None:
         )
 
 
-def _bind(instruction: Instruction, entry: Operation, kernel: Kernel, rows: VectorRows) -> Bound:
+def _bind(instruction: Instruction, entry: Operation, kernel: Kernel, rows: VectorRows, flushes: bool) -> Bound:
     arch = kernel.arch if entry.by_architecture else ""
-    return bind(instruction, entry.types, rows.ordinary, arch=arch)
+    by_mode = flushes and follows_single_denormals(entry.opcode, entry.types)
+    return bind(instruction, entry.types, rows.ordinary, arch=arch, flushes_by_mode=by_mode)
 
 
 def _driver_kind(instruction: Instruction) -> RowKind | None:

@@ -46,8 +46,10 @@ def _packed_single(name: str, sources: int, semantics: Semantics) -> None:
         results = []
         for select, negate, default in (("op_sel", "neg_lo", 0), ("op_sel_hi", "neg_hi", 1)):
             high, minus = e.form.bits(select, sources, default), e.form.bits(negate, sources)
-            values = [e.bitcast(_single(e, i, high=bool(high[i])), F32) for i in range(sources)]
-            results.append(semantics(e, *(e.b.fneg(v) if minus[i] else v for i, v in enumerate(values))))
+            singles = (e.bitcast(_single(e, i, high=bool(high[i])), F32) for i in range(sources))
+            values = [e.source_by_mode(single) for single in singles]
+            result = semantics(e, *(e.b.fneg(v) if minus[i] else v for i, v in enumerate(values)))
+            results.append(e.result_by_mode(result))
         # Both halves are computed before either is written: the destination may overlap a source.
         e.write(0, "b64", two_rows(e, *results))
 

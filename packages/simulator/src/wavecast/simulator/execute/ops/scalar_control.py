@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from llvmlite import ir
 
 from wavecast.simulator.execute.builder import I32, I64
 from wavecast.simulator.execute.emitter import Emitter
+from wavecast.simulator.execute.float_mode import FREE_BITS, IMPLEMENTED, mode_field
 from wavecast.simulator.execute.layout import CODE_BASE, CODE_STEP, Argument, Context, Fault, RowKind
 from wavecast.simulator.execute.ops.scalar_alu import logic, nonzero
 from wavecast.simulator.execute.registry import raw, scalar
 from wavecast.simulator.program.instruction import EXEC, MODE
-
-# Round to nearest, no flushing of denormals, DX10_CLAMP and IEEE on: what the entries implement, in MODE bits 0 to 9.
-_IMPLEMENTED_MODE = 0x3F0
-# MODE bits whose value the entries read at run time: FP16_OVFL.
-_FREE_MODE_BITS = 1 << 23
 
 
 def _save_exec(name: str, plain: str) -> None:
@@ -65,10 +59,10 @@ _write_exec("andn2")
 def _mode_field(e: Emitter, position: int) -> tuple[int, int]:
     """First bit and size of the field of MODE that an ``hwreg(…)`` operand names."""
     text = e.form.operands[position].kind
-    match = re.fullmatch(r"hwreg\(\s*(HW_REG_MODE|1)\s*(?:,\s*(\d+)\s*,\s*(\d+)\s*)?\)", text)
-    if match is None:
+    field = mode_field(text)
+    if field is None:
         raise NotImplementedError(f"{text}: only fields of HW_REG_MODE can be read and written")
-    return int(match[2] or 0), int(match[3] or 32)
+    return field
 
 
 @raw("s_getreg_b32", "b32")
@@ -90,10 +84,11 @@ def _(e: Emitter) -> None:
     first, size = _mode_field(e, 0)
     value = int(e.form.operands[1].kind) & (1 << size) - 1
     mask = ((1 << size) - 1) << first & 0xFFFFFFFF
-    if (value << first ^ _IMPLEMENTED_MODE) & mask & ~_FREE_MODE_BITS:
+    if (value << first ^ IMPLEMENTED) & mask & ~FREE_BITS:
         raise NotImplementedError(
             f"MODE field {e.form.operands[0].kind} set to {value:#x}: arithmetic here rounds to nearest and keeps "
-            "denormals (MODE bits 0 to 9 are 0x3f0), and only FP16_OVFL may change"
+            "denormals of half and double precision (MODE bits 0 to 9 are 0x3f0), and only those of single precision "
+            "(bits 4 and 5) and FP16_OVFL may change"
         )
     _set_mode(e, first, size, I32(value))
 
@@ -101,9 +96,10 @@ def _(e: Emitter) -> None:
 @raw("s_setreg_b32", "b32 b32")
 def _(e: Emitter) -> None:
     first, size = _mode_field(e, 0)
-    if ((1 << size) - 1) << first & ~_FREE_MODE_BITS:
+    if ((1 << size) - 1) << first & ~FREE_BITS:
         raise NotImplementedError(
-            f"MODE field {e.form.operands[0].kind} set from a register: only FP16_OVFL (bit 23) may change at run time"
+            f"MODE field {e.form.operands[0].kind} set from a register: only bits 4 and 5 (single-precision "
+            "denormals) and 23 (FP16_OVFL) may change at run time"
         )
     _set_mode(e, first, size, e.read_scalar(1, "b32"))
 

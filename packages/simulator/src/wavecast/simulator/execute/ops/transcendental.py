@@ -14,21 +14,13 @@ from llvmlite import ir
 
 from wavecast.simulator.execute.builder import F32, F64, I64, lanes_of
 from wavecast.simulator.execute.emitter import Emitter
-from wavecast.simulator.execute.numeric import is_nan, magnitude, power_of_two, raw_bits, to_half
+from wavecast.simulator.execute.numeric import flushed, is_nan, magnitude, power_of_two, raw_bits, to_half
 from wavecast.simulator.execute.registry import vector
 from wavecast.simulator.execute.state import StateEmitter
 
-_SMALLEST_NORMAL = 2.0**-126
 # Adding it to a number of moderate size rounds to an integer, which then stands in the low bits of the pattern.
 _ROUNDER = 1.5 * 2.0**23
 Function = Callable[[StateEmitter, ir.Value], ir.Value]
-
-
-def flushed(e: StateEmitter, value: ir.Value) -> ir.Value:
-    """Denormals as zero of the same sign."""
-    small = e.b.fcmp_ordered("<", magnitude(e, value), e.like(value, _SMALLEST_NORMAL))
-    zero = e.intrinsic("llvm.copysign", value.type, [e.like(value, 0.0), value])
-    return e.select(small, zero, value)
 
 
 def _polynomial(e: StateEmitter, value: ir.Value, coefficients: Sequence[float]) -> ir.Value:

@@ -262,7 +262,8 @@ def _mixed_source(e: Emitter, index: int) -> ir.Value:
     if high:
         word = e.b.lshr(word, e.like(word, 16))
     half = e.bitcast(e.convert(word, ir.IntType(16)), F16)
-    return e.source_modifiers(e.b.fpext(half, lanes_of(F32)), operand)
+    # No half is a denormal of single precision.
+    return e.source_by_mode(e.source_modifiers(e.b.fpext(half, lanes_of(F32)), operand))
 
 
 def _mixed_sum(e: Emitter) -> ir.Value:
