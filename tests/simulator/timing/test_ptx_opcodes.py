@@ -9,8 +9,9 @@ from wavecast.simulator.program.instruction import WARP_WAIT
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.program.ptx import parse_ptx
 from wavecast.simulator.timing.facts import Group, group_of, kernel_facts
+from wavecast.simulator.timing.machine_opcodes import MachinePipe, machine_rate
 from wavecast.simulator.timing.opcodes import is_half_rate, is_quarter_rate, matrix_clk, matrix_flop, unit_of
-from wavecast.simulator.timing.units import Unit
+from wavecast.simulator.timing.units import Rate, Unit
 
 HEAD = """.version 8.7
 .target sm_90a
@@ -134,3 +135,21 @@ def test_facts_of_a_kernel_count_what_the_text_says_and_the_occupancy_of_its_reg
     assert facts.widths(Group.GLOBAL_LOAD) == {8: 1}
     assert facts.residency is not None
     assert (facts.residency.waves_per_simd, facts.residency.waves_per_workgroup) == (16, 4)
+
+
+@pytest.mark.parametrize(
+    ("head", "rate"),
+    [
+        ("FFMA", (MachinePipe.FMA, Rate.FULL)),
+        ("IMAD", (MachinePipe.FMA, Rate.HALF)),
+        ("LOP3", (MachinePipe.ALU, Rate.HALF)),
+        ("MUFU", (MachinePipe.SPECIAL, Rate.QUARTER)),
+        ("LDG", None),
+        ("UIADD3", None),
+        ("BRA", None),
+    ],
+)
+def test_machine_code_keeps_the_pipes_busy_that_the_guide_gives_it(
+    head: str, rate: tuple[MachinePipe, Rate] | None
+) -> None:
+    assert machine_rate(head) == rate

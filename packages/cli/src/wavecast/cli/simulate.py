@@ -815,11 +815,19 @@ def _width_shares(launches: Sequence[AnyLaunch], kinds: Sequence[str]) -> dict[i
 
 def stream_times(launches: Sequence[AnyLaunch], device: Device) -> list[TimePrediction]:
     """Times in one stream: the first launch finds an idle queue and pays for waking it, the others follow at once."""
-    from wavecast.simulator.timing import Position, predict_time
+    from wavecast.simulator.timing import Position, after_writes, predict_time
 
-    first = launches[0].result
-    woken = predict_time(first.kernel, first.execution, first.traffic, device, position=Position.FIRST)
-    return [woken, *(launch.result.time for launch in launches[1:])]
+    times: list[TimePrediction] = []
+    held_bytes = 0.0
+    for launch in launches:
+        found = launch.result
+        traffic, held_bytes = after_writes(found.traffic, device, held_bytes=held_bytes)
+        if times and traffic is found.traffic:
+            times.append(found.time)
+        else:
+            position = Position.BACK_TO_BACK if times else Position.FIRST
+            times.append(predict_time(found.kernel, found.execution, traffic, device, position=position))
+    return times
 
 
 def _launch_facts(launch: AnyLaunch, time: TimePrediction) -> LaunchFacts:

@@ -210,6 +210,7 @@ def parsed_kernel(code_object: CodeObject) -> Kernel:
             shared_bytes=code_object.lds_bytes,
             registers=code_object.registers,
             stack_bytes=code_object.stack_bytes,
+            machine=code_object.machine,
         )
     return parse_assembly(code_object.assembly, name=code_object.name, lds_bytes=code_object.lds_bytes)
 

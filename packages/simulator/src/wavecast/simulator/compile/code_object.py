@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavecast.simulator.program.assembly import kernel_names, target_of, workgroup_bound
+from wavecast.simulator.program.machine import MachineInstruction
 from wavecast.simulator.program.ptx import is_ptx
 
 # Directives and labels that only debuggers read.
@@ -28,6 +29,7 @@ class CodeObject:
         lds_bytes: Dynamic LDS bytes the launch must give (Triton's ``shared``).
         registers: Registers of a lane, where the text does not say, as in PTX.
         stack_bytes: Stack of a lane, likewise.
+        machine: Of PTX, the machine code that it was assembled to.
     """
 
     name: str
@@ -38,6 +40,7 @@ class CodeObject:
     lds_bytes: int
     registers: int = 0
     stack_bytes: int = 0
+    machine: tuple[MachineInstruction, ...] = ()
 
     @property
     def digest(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from wavecast.simulator.compile.code_object import CodeObject
 from wavecast.simulator.compile.cubin import assembler_report
+from wavecast.simulator.compile.machine_code import machine_code
 from wavecast.simulator.compile.toolchain import pinned_toolchain, toolchain_name
 from wavecast.simulator.errors import CompileError, UnknownDeviceError
 
@@ -97,7 +98,7 @@ def code_object_of(metadata: Any, assembly: str, binary: bytes | None = None) ->
     Args:
         metadata: What Triton says of it.
         assembly: AMDGCN assembly or PTX.
-        binary: Of PTX, what NVIDIA's assembler made of it, which knows the registers.
+        binary: Of PTX, what NVIDIA's assembler made of it, which knows registers, order and instructions.
     """
     report = None if binary is None else assembler_report(binary, metadata.name)
     return CodeObject(
@@ -109,6 +110,7 @@ def code_object_of(metadata: Any, assembly: str, binary: bytes | None = None) ->
         lds_bytes=metadata.shared,
         registers=report.registers if report else 0,
         stack_bytes=report.stack_bytes if report else 0,
+        machine=() if binary is None else machine_code(binary, metadata.name),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from wavecast.simulator.program.instruction import Instruction
+from wavecast.simulator.program.machine import MachineWork
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ class Kernel:
         functions: First instruction index of each function that the kernel calls; their instructions follow its own.
         constants: Bytes of each constant that the code refers to by name.
         files: Path of each source file that source lines name, as the compiler wrote it.
+        machine: Of PTX whose binary is at hand, what each instruction became in machine code.
     """
 
     name: str
@@ -87,6 +89,7 @@ class Kernel:
     functions: Mapping[str, int] = field(default_factory=dict)
     constants: Mapping[str, bytes] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    machine: Mapping[int, MachineWork] = field(default_factory=dict)
 
     @property
     def is_ptx(self) -> bool:

@@ -50,6 +50,26 @@ def among_neighbours(
     return replace(traffic, with_plain_map=among_neighbours(plain, device, position=position, warm=warm, fresh=fresh))
 
 
+def after_writes(traffic: Traffic, device: Device, *, held_bytes: float) -> tuple[Traffic, float]:
+    """A launch's traffic on a device that writes nothing back at the end of a launch, and what its L2 then holds dirty.
+
+    Its one L2 keeps what was written last, so a launch pays for what others left, as far as it pushes that out, and not
+    for what it leaves itself.
+
+    Args:
+        traffic: As executed, with an L2 that is empty at first.
+        device: The constants.
+        held_bytes: What earlier launches of the stream left dirty.
+    """
+    if device.l2.write_back_bytes_per_clk is not None:
+        return traffic, 0.0
+    kept = min(traffic.last_write_back_bytes, traffic.hbm_write_bytes)
+    room = device.l2.bytes_per_xcd * device.compute.num_xcd
+    pushed = min(held_bytes, max(0.0, held_bytes + traffic.footprint_bytes - room))
+    written = traffic.hbm_write_bytes - kept + pushed
+    return replace(traffic, hbm_write_bytes=round(written)), kept + held_bytes - pushed
+
+
 def l2_kept_share(traffic: Traffic, device: Device) -> float:
     """Part of the lines beyond L1 that a launch finds in its L2 because an equal one came before it.
 

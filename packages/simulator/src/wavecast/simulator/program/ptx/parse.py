@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wavecast.simulator.errors import AssemblyError
@@ -23,7 +23,10 @@ from wavecast.simulator.program.instruction import (
     Symbol,
 )
 from wavecast.simulator.program.kernel import Argument, Kernel, Resources
+from wavecast.simulator.program.machine import MachineInstruction, MachineWork
 from wavecast.simulator.program.ptx.control_flow import block_starts, post_dominators, successors
+from wavecast.simulator.program.ptx.machine_order import Statement as Ordered
+from wavecast.simulator.program.ptx.machine_order import machine_order, machine_work
 from wavecast.simulator.program.ptx.results import Counter
 from wavecast.simulator.program.ptx.statements import Body, Scope, Statement, read_body, split_top
 from wavecast.simulator.program.ptx.waits import Wait, copies_of_a_group, step_of, waits_of
@@ -81,7 +84,13 @@ def ptx_kernel_names(text: str) -> tuple[str, ...]:
 
 
 def parse_ptx(
-    text: str, *, name: str | None = None, shared_bytes: int = 0, registers: int = 0, stack_bytes: int = 0
+    text: str,
+    *,
+    name: str | None = None,
+    shared_bytes: int = 0,
+    registers: int = 0,
+    stack_bytes: int = 0,
+    machine: Sequence[MachineInstruction] = (),
 ) -> Kernel:
     """Parse one kernel.
 
@@ -91,6 +100,7 @@ def parse_ptx(
         shared_bytes: Dynamic shared memory of the launch (Triton's ``shared``), added to the static size.
         registers: Registers of a lane, as the assembler reports them; PTX itself has as many as it likes.
         stack_bytes: Bytes of a lane's stack, likewise.
+        machine: Its machine code, whose order the instructions of each block then have; none leaves them as they stand.
 
     Raises:
         AssemblyError: No such kernel, several and no name, or a statement that is not understood.
@@ -102,7 +112,7 @@ def parse_ptx(
     constants = _constants(text[: text.index(".entry")])
     reader = _Reader(arguments, memory.symbols, constants)
     drafts = [reader.draft(statement) for statement in body.statements]
-    instructions, blocks = _link(entry[1], drafts, body)
+    instructions, blocks, works = _link(entry[1], drafts, body, machine)
     threads = _THREADS.search(entry[4])
     size = _MOST_THREADS
     if threads is not None:
@@ -129,6 +139,7 @@ def parse_ptx(
         ),
         constants=constants,
         files=body.files,
+        machine=works,
     )
 
 
@@ -234,6 +245,7 @@ class _Draft:
     text: str
     frames: tuple[SourceLine, ...]
     scopes: tuple[Scope, ...] = ()
+    line: int = 0
 
     @property
     def is_guarded(self) -> bool:
@@ -272,7 +284,9 @@ class _Reader:
                 modifiers["groups"] = tuple(groups)
         except AssemblyError as error:
             raise AssemblyError(f"line {statement.number}: {statement.text!r}: {error}") from None
-        return _Draft(opcode, tuple(operands), modifiers, statement.text, statement.frames, statement.scopes)
+        return _Draft(
+            opcode, tuple(operands), modifiers, statement.text, statement.frames, statement.scopes, statement.number
+        )
 
     def _operands(
         self, part: str, statement: Statement, modifiers: dict[str, ModifierValue], position: int
@@ -372,7 +386,10 @@ def _integer(text: str) -> int:
         raise AssemblyError(f"{text!r} is no number") from None
 
 
-def _link(name: str, drafts: list[_Draft], body: Body) -> tuple[tuple[Instruction, ...], tuple[int, ...]]:
+_Linked = tuple[tuple[Instruction, ...], tuple[int, ...], Mapping[int, MachineWork]]
+
+
+def _link(name: str, drafts: list[_Draft], body: Body, machine: Sequence[MachineInstruction]) -> _Linked:
     """Resolve branches, and add the places where lanes meet again and the end of the warp."""
     if not drafts:
         raise AssemblyError(f"kernel {name}: the text has no instruction between its braces")
@@ -405,7 +422,14 @@ def _link(name: str, drafts: list[_Draft], body: Body) -> tuple[tuple[Instructio
     group = copies_of_a_group([draft.opcode for draft in drafts])
     steps = [step_of(draft.opcode, draft.operands, draft.modifiers, group) for draft in drafts]
     spans = list(zip(starts, (*starts[1:], len(drafts)), strict=True))
-    return _placed(drafts, targets, meeting, starts, waits_of(steps, spans, following))
+    ordered = [
+        Ordered(draft.opcode, draft.line, step, draft.is_guarded) for draft, step in zip(drafts, steps, strict=True)
+    ]
+    # Branches end their blocks, so they and their targets stay where they are.
+    order = machine_order(ordered, spans, machine)
+    drafts, steps = [drafts[index] for index in order], [steps[index] for index in order]
+    works = machine_work([ordered[index] for index in order], spans, machine) if machine else []
+    return _placed(drafts, targets, meeting, starts, waits_of(steps, spans, following), works)
 
 
 def _label_place(label: str, draft: _Draft, body: Body) -> int | None:
@@ -421,7 +445,8 @@ def _placed(
     meeting: Mapping[int, int],
     starts: list[int],
     waits: Mapping[int, Wait],
-) -> tuple[tuple[Instruction, ...], tuple[int, ...]]:
+    works: Sequence[MachineWork],
+) -> _Linked:
     before = set(meeting.values())
     place: dict[int, int] = {}
     position = 0
@@ -453,6 +478,7 @@ def _placed(
             )
         )
 
+    machine: dict[int, MachineWork] = {}
     for index, draft in enumerate(drafts):
         if index in before:
             add(_Draft(RECONVERGE, (), {}, RECONVERGE, draft.frames), None)
@@ -466,8 +492,10 @@ def _placed(
             add(draft, end)
         else:
             add(draft, place[targets[index]] if index in targets else None)
+        if works:
+            machine[instructions[-1].index] = works[index]
     add(_Draft(WARP_END, (), {}, WARP_END, drafts[-1].frames), None)
-    return tuple(instructions), tuple(blocks)
+    return tuple(instructions), tuple(blocks), machine
 
 
 def _wait_text(wait: Wait) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,9 +21,10 @@ from wavecast.simulator.timing.compute_unit.layout import (
     Cost,
     Pipe,
 )
+from wavecast.simulator.timing.machine_opcodes import MachinePipe, machine_rate
 from wavecast.simulator.timing.opcodes import is_8bit_matrix, is_half_rate, is_quarter_rate, matrix_clk, unit_of
 from wavecast.simulator.timing.ptx_opcodes import is_fence, orders_memory
-from wavecast.simulator.timing.units import Unit
+from wavecast.simulator.timing.units import Rate, Unit
 from wavecast.simulator.traffic import AccessKind, Traffic
 
 _FIELD = re.compile(r"(vmcnt|lgkmcnt)\((\d+)\)")
@@ -105,6 +107,10 @@ class KernelForm:
         quarter: Those of them at a quarter of the rate.
         half: Those of them at half of the rate.
         free: What PTX says and the machine has no instruction for.
+        machine: Instructions of PTX of which the machine code is known, those without any in it included.
+        issued: float64 for each of them, instructions of the machine that one execution issues.
+        stalled: Likewise, cycles that they hold their warp.
+        rates: float64 (of them, MachinePipe, Rate), instructions on each pipe behind the vector pipe.
         orders: Fences of PTX, and its atomics that order memory too.
         matrix: Instructions on the matrix pipe.
         matrix_clk: float64, cycles of each of these.
@@ -128,6 +134,10 @@ class KernelForm:
     quarter: np.ndarray
     half: np.ndarray
     free: np.ndarray
+    machine: np.ndarray
+    issued: np.ndarray
+    stalled: np.ndarray
+    rates: np.ndarray
     orders: np.ndarray
     matrix: np.ndarray
     matrix_clk: np.ndarray
@@ -185,6 +195,7 @@ def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
         return np.array([entry.index for entry in kernel.instructions if entry.opcode in opcodes], dtype=np.int64)
 
     instructions, matrix = kernel.instructions, where(Unit.MATRIX)
+    machine, issued, stalled, rates = _machine_work(kernel, units)
     return KernelForm(
         kernel=kernel,
         traffic=traffic,
@@ -193,6 +204,10 @@ def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
         quarter=np.array([i.index for i in instructions if is_quarter_rate(i)], dtype=np.int64),
         half=np.array([i.index for i in instructions if is_half_rate(i)], dtype=np.int64),
         free=where(Unit.NONE),
+        machine=machine,
+        issued=issued,
+        stalled=stalled,
+        rates=rates,
         orders=np.array([i.index for i in instructions if _orders_memory(i)], dtype=np.int64),
         matrix=matrix,
         matrix_clk=np.array([matrix_clk(instructions[index], device) for index in matrix]),
@@ -208,6 +223,28 @@ def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
         invalidations=named("buffer_inv"),
         facts=_facts(traffic),
     )
+
+
+_RATES = tuple(Rate)
+
+
+def _machine_work(kernel: Kernel, units: Sequence[Unit]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Columns ``machine``, ``issued``, ``stalled`` and ``rates`` of a form."""
+    # Matrix instructions have rates of their own, and what stands at a barrier or a fence stands for that.
+    mine = [index for index in sorted(kernel.machine) if units[index] not in (Unit.MATRIX, Unit.SCALAR)]
+    issued, stalled, rates = (
+        np.zeros(len(mine)),
+        np.zeros(len(mine)),
+        np.zeros((len(mine), len(MachinePipe), len(Rate))),
+    )
+    for row, index in enumerate(mine):
+        work = kernel.machine[index]
+        issued[row], stalled[row] = len(work.heads) / work.copies, work.stall_clk / work.copies
+        for head in work.heads:
+            found = machine_rate(head)
+            if found is not None:
+                rates[row, found[0], _RATES.index(found[1])] += 1 / work.copies
+    return np.array(mine, dtype=np.int64), issued, stalled, rates
 
 
 def _exchanges_lanes(instruction: Instruction) -> bool:
@@ -356,6 +393,7 @@ def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> n
     ):
         clk[form.memory, column] = latency
     clk[form.free, Cost.ISSUE] = 0.0
+    _price_machine(clk, form, device)
     _price_memory(clk, form, device, demand, warm)
     # Nothing is written back on a device whose one L2 all see: the warp stands until its stores have come there.
     clk[form.orders, Cost.ISSUE] += device.fences.writeback_clk
@@ -364,9 +402,26 @@ def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> n
     return _in_ticks(clk)
 
 
+def _price_machine(clk: np.ndarray, form: KernelForm, device: Device) -> None:
+    """What instructions take of which the machine code is known: turns to issue, and cycles on each pipe."""
+    index = form.machine
+    if not len(index):
+        return
+    issue = device.issue
+    rate_clk = {Rate.FULL: issue.valu_clk, Rate.HALF: issue.half_rate_clk or 0.0, Rate.QUARTER: issue.quarter_rate_clk}
+    behind = form.rates @ np.array([rate_clk[rate] for rate in _RATES])
+    clk[index, Cost.ISSUE] = np.maximum(form.stalled, form.issued * issue.valu_clk)
+    clk[index, Cost.PIPE] = np.where(form.issued > 0, float(Pipe.VECTOR), float(Pipe.NONE))
+    clk[index, Cost.BUSY] = form.issued * issue.valu_clk
+    for pipe in MachinePipe:
+        clk[index, Cost.ALU + pipe] = behind[:, pipe]
+    clk[index, Cost.BEHIND] = behind.any(axis=1)
+
+
 _IN_CLK = (
     *(Cost.ISSUE, Cost.BUSY, Cost.ADDRESS, Cost.LDS, Cost.FILL, Cost.L2, Cost.MEMORY, Cost.ATOMICS, Cost.FENCES),
     *(Cost.LATENCY_L1, Cost.LATENCY_L2, Cost.LATENCY_MALL, Cost.LATENCY_HBM, Cost.LATER_LATENCY, Cost.JUMP),
+    *(Cost.ALU, Cost.FMA, Cost.SPECIAL),
 )
 _SHARES = (Cost.BEYOND_L1, Cost.BEYOND_L2, Cost.BEYOND_MALL)
 

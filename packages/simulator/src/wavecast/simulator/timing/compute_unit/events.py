@@ -14,6 +14,7 @@ import numpy as np
 
 from wavecast.simulator.compiled import compiled
 from wavecast.simulator.timing.compute_unit.layout import (
+    BEHIND,
     LGKM_LIMIT,
     PIPES,
     RING,
@@ -156,6 +157,11 @@ def simulate(
                     # It issues through the vector port, and other vector instructions go on beside it.
                     time = max(time, busy[Pipe.VECTOR])
                     busy[Pipe.VECTOR] = time + cost[Cost.ISSUE]
+                if cost[Cost.BEHIND]:
+                    for number in range(len(BEHIND)):
+                        if cost[Cost.ALU + number]:
+                            time = max(time, busy[Pipe.ALU + number])
+                            busy[Pipe.ALU + number] = time + cost[Cost.ALU + number]
                 busy[pipe] = time + cost[Cost.BUSY]
             if action == Action.VECTOR_MEMORY:
                 unit = _L1

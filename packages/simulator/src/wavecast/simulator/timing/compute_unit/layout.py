@@ -59,9 +59,14 @@ class Pipe(IntEnum):
     MATRIX = 1
     SCALAR = 2
     BRANCH = 3
+    ALU = 4
+    FMA = 5
+    SPECIAL = 6
 
 
-PIPES = 4
+PIPES = 7
+# Pipes behind the vector pipe, which then only issues, where the machine code says what an instruction needs of them.
+BEHIND = (Pipe.ALU, Pipe.FMA, Pipe.SPECIAL)
 
 
 class Server(IntEnum):
@@ -106,6 +111,10 @@ class Cost(IntEnum):
     LINES = 23  # lines in flight while it is outstanding
     LATER_LATENCY = 24  # SCALAR_MEMORY: when the wave has executed it before
     JUMP = 25  # added to ISSUE where the wave goes on elsewhere
+    BEHIND = 26  # whether it needs pipes behind the vector pipe
+    ALU = 27  # cycles of each of them, in the order of ``BEHIND``
+    FMA = 28
+    SPECIAL = 29
 
 
 COSTS = len(Cost)
