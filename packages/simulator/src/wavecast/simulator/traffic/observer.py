@@ -31,7 +31,7 @@ from wavecast.simulator.traffic.l2_map import hashed_map, plain_map
 from wavecast.simulator.traffic.residency import residency
 from wavecast.simulator.traffic.sampling import Sample
 from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, words_of
-from wavecast.simulator.traffic.shapes import empty_shapes
+from wavecast.simulator.traffic.shapes import empty_shapes, release_shapes
 from wavecast.simulator.traffic.summary import Observed, summarise
 from wavecast.simulator.traffic.tables import Column, instruction_tables
 from wavecast.simulator.traffic.traffic import Traffic
@@ -39,9 +39,9 @@ from wavecast.simulator.traffic.traffic import Traffic
 # Line accesses kept before a batch is simulated: bounds memory to about 100 MB.
 _EVENT_CAPACITY = 2_000_000
 # Line accesses that the caches are to follow, about, of the workgroups that run.
-_FOLLOWED = 1_000_000
+_FOLLOWED = 250_000
 # Of so many lines at least one is followed.
-_LARGEST_STRIDE = 32
+_LARGEST_STRIDE = 256
 
 
 @dataclass
@@ -306,6 +306,7 @@ class TrafficObserver:
             self._kept.lines, self._kept.stride = self._caches[0].state.mall_lines, self._stride
         plain = results[1] if len(results) > 1 else replace(results[0], channel_imbalance=self._channels.imbalance[1])
         self._channels.release()
+        release_shapes(self._shapes)
         for caches in self._caches:
             caches.state.release()
         return replace(results[0], with_plain_map=plain)

@@ -91,10 +91,10 @@ def pilot_workgroups(total_workgroups: int, device: Device, *, strides: Sequence
         strides: See ``choose_workgroups``.
 
     Returns:
-        int64 linear ids, one for each XCD; the whole grid if no sample of it would be much smaller.
+        int64 linear ids, one for each XCD; the whole grid if it has no more.
     """
     xcds = device.compute.num_xcd
-    if total_workgroups <= 2 * _FEWEST_CLUSTERS * xcds * _FEWEST_ROUNDS:
+    if total_workgroups <= xcds:
         return np.arange(total_workgroups, dtype=np.int64)
     return _first_of_all(total_workgroups, xcds, strides) + np.arange(xcds, dtype=np.int64)
 

@@ -72,12 +72,32 @@ class Shapes(NamedTuple):
     load: np.ndarray
 
 
+# Those of the launch before, forgotten: to map the memory anew costs as much as to simulate a small launch.
+_spare: list[Shapes] = []
+
+
 def empty_shapes(count: int = _SHAPES) -> Shapes:
     """Room for shapes.
 
     Args:
         count: How many, a power of two.
     """
+    try:
+        shapes = _spare.pop()
+    except IndexError:
+        return _new_shapes(count)
+    if len(shapes.facts) != count:
+        return _new_shapes(count)
+    shapes.facts[:, Fact.INSTRUCTION] = 0
+    return shapes
+
+
+def release_shapes(shapes: Shapes) -> None:
+    """Let another launch have the room; these must not be used any more."""
+    _spare[:] = [shapes]
+
+
+def _new_shapes(count: int) -> Shapes:
     return Shapes(
         facts=np.zeros((count, len(Fact)), dtype=np.int64),
         exec=np.zeros(count, dtype=np.uint64),
