@@ -42,7 +42,7 @@ def test_every_rank_has_its_part_of_the_sum(ranks: int, seed: int, dtype: torch.
         for call in range(calls):
             a, b = operands(group.rank(), call, shape, ranks, dtype)
             scales = (torch.full((rows * ranks, 1), inverse), torch.ones(1, n)) if fp8 else (None, None)
-            parts = as_parts(a, b, ranks, 0, *scales, torch.float32)
+            parts = as_parts(a, b, ranks, 0, *scales)
             results.append(overlapped_matmul_reduce_scatter(workspace, parts, b, torch.float32, average=False))
         group.node.rank(group.rank()).synchronize()
         workspace.check()

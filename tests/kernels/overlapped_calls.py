@@ -127,9 +127,7 @@ class Scatter:
             for r in range(2)
         ]
         self.inverses = inverses
-        self.parts = [
-            as_parts(normal(m, k, dtype, seed=5 + r), self.bs[r], 2, 0, *inverses[r], torch.bfloat16) for r in range(2)
-        ]
+        self.parts = [as_parts(normal(m, k, dtype, seed=5 + r), self.bs[r], 2, 0, *inverses[r]) for r in range(2)]
         self.streams = [torch.cuda.Stream() for _ in range(2)]
 
     def launch(self, rank: int) -> None:

@@ -49,7 +49,7 @@ def overlapped(kernel: str, arch: str, *, fp8: bool) -> Compiled:
     call: Callable[[], object]
     if kernel == "reduce-scatter":
         rows = torch.empty(RANKS * ROWS, 1) if fp8 else None
-        parts = as_parts(torch.empty(RANKS * ROWS, K, dtype=dtype), b, RANKS, 0, rows, columns, torch.bfloat16)
+        parts = as_parts(torch.empty(RANKS * ROWS, K, dtype=dtype), b, RANKS, 0, rows, columns)
         call = partial(overlapped_matmul_reduce_scatter, workspace, parts, b, torch.bfloat16, average=True)
     else:
         scales = RowScales(torch.empty(ROWS, 1) if fp8 else None, None)

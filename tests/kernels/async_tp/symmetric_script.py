@@ -32,7 +32,7 @@ def main(rank: int, store: str) -> None:
             gathered, (out,) = overlapped_all_gather_matmul(
                 workspace, shard, [b], RowScales(None, inverse), [inverse], [None], [torch.bfloat16]
             )
-            parts = as_parts(a, b, 2, 0, inverse, inverse, torch.bfloat16)
+            parts = as_parts(a, b, 2, 0, inverse, inverse)
             part = overlapped_matmul_reduce_scatter(workspace, parts, b, torch.bfloat16, average=False)
             torch.cuda.synchronize()
             workspace.check()

@@ -49,7 +49,7 @@ class Problem:
     def run(self, rank: int, *, polls: int, average: bool = False) -> torch.Tensor:
         out = torch.full((self.rows, self.n), float("nan"))
         a, b = self.operands[rank]
-        parts: Parts = as_parts(a, b, self.ranks, 0, *self.inverses[rank], torch.float32)
+        parts: Parts = as_parts(a, b, self.ranks, 0, *self.inverses[rank])
         plan = plan_matmul_reduce_scatter(
             rows=self.rows, columns=self.n, length=self.k, ranks=self.ranks, element_bytes=self.dtype.itemsize,
             arch=ARCH[0],

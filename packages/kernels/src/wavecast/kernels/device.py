@@ -25,6 +25,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 import torch
+from triton.backends.driver import GPUDriver
 
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, FORMATS, Fp8Format
 
@@ -68,19 +69,30 @@ class Route:
 
 
 def _active_driver() -> tuple[Any, Any] | None:
-    """Triton's active driver object and its target, or None when the machine has no GPU and none was set.
-
-    On AMD each question for the target reads all properties of the device anew.
-    """
+    """Triton's active driver object and its target, or None when the machine has no GPU and none was set."""
     from triton.runtime import driver
 
     try:
         active = driver.active  # may be lazy: asking for the target resolves it
+        if isinstance(active, GPUDriver):
+            return active, _target_of(active, active.get_current_device())
         return active, active.get_current_target()
     except RuntimeError as error:
         if "0 active drivers" in str(error):
             return None
         raise
+
+
+def has_gpu_driver() -> bool:
+    """Whether Triton's active driver is one of a GPU, whose devices stay what they are."""
+    active = _active_driver()
+    return active is not None and isinstance(active[0], GPUDriver)
+
+
+@lru_cache(maxsize=64)
+def _target_of(active: Any, device: int) -> Any:
+    """Asked once: on AMD each question reads all properties of the device anew."""
+    return active.get_current_target()
 
 
 def _interpreting() -> bool:
@@ -117,12 +129,12 @@ def compute_units(arch: str | None) -> int:
     return COMPUTE_UNITS.get(arch or "gfx942", OTHER_COMPUTE_UNITS)
 
 
-def active_compute_units() -> int | None:
-    """Compute units (SMs) of the device that Triton's active driver has current; None without a driver."""
+def active_arch_and_units() -> tuple[str | None, int | None]:
+    """`active_arch`, and compute units (SMs) of the device that the driver has current; None without a driver."""
     active = _active_driver()
     if active is None:
-        return None
-    return _units_of(active[0], active[0].get_current_device())
+        return None, None
+    return arch_of(active[1]), _units_of(active[0], active[0].get_current_device())
 
 
 @lru_cache(maxsize=16)
@@ -187,12 +199,12 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
     where = devices.pop()
     on_cpu = where.type == "cpu"
     if _interpreting():
-        return _record(Route(Path.INTERPRETER, None, _required(format)))
+        return record(Route(Path.INTERPRETER, None, _required(format)))
     active = _active_driver()
     if active is None:
         if not on_cpu:
             raise ValueError("GPU tensors, but Triton has no active driver; install a Triton that supports this GPU")
-        return _record(Route(Path.REFERENCE, None, _required(format)))
+        return record(Route(Path.REFERENCE, None, _required(format)))
     driver, target = active
     arch = arch_of(target)
     virtual = bool(getattr(driver, "is_virtual", False))
@@ -203,11 +215,11 @@ def route(*tensors: torch.Tensor, format: Fp8Format | None = None) -> Route:  # 
         raise ValueError(f"{kind} tensors while a virtual {arch} is active; move them {way}")
     if _plain_torch.get():
         native = native_format(arch) if has_fp8(arch) else E4M3FN
-        return _record(Route(Path.REFERENCE, arch, native if format is None else format))
+        return record(Route(Path.REFERENCE, arch, native if format is None else format))
     if not has_fp8(arch):
         _warn_emulated(arch)
-        return _record(Route(Path.EMULATED, arch, E4M3FN if format is None else format))
-    return _record(Route(Path.TRITON, arch, native_format(arch) if format is None else _convertible(format, arch)))
+        return record(Route(Path.EMULATED, arch, E4M3FN if format is None else format))
+    return record(Route(Path.TRITON, arch, native_format(arch) if format is None else _convertible(format, arch)))
 
 
 @contextmanager
@@ -251,7 +263,8 @@ def _required(asked: Fp8Format | None) -> Fp8Format:
     return asked
 
 
-def _record(chosen: Route) -> Route:
+def record(chosen: Route) -> Route:
+    """Note and log that a call goes this way; `route` does."""
     _last_path.set(chosen.path)
     _log.info("path %s, arch %s, format %s", chosen.path, chosen.arch, chosen.format.name)
     return chosen
@@ -264,4 +277,7 @@ def last_path() -> Path | None:
 
 def launch_device(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     """Context in which Triton launches on ``tensor``'s GPU, also if it is not the current one; nothing on the CPU."""
-    return nullcontext() if tensor.device.type == "cpu" else torch.cuda.device(tensor.device)
+    device = tensor.device
+    if device.type == "cpu" or device.index == torch.cuda.current_device():
+        return nullcontext()
+    return torch.cuda.device(device)

@@ -26,6 +26,11 @@ def descriptor(matrix: torch.Tensor, columns: int, block_rows: int, block_column
     return TensorDescriptor(matrix, [matrix.shape[0], columns], [stride, 1], [block_rows, block_columns], layout)
 
 
+def is_aligned(*tensors: torch.Tensor | None) -> bool:
+    """Whether all begin where the tensor memory accelerator can, which is also what Triton compiles for."""
+    return all(tensor is None or tensor.data_ptr() % ALIGNMENT == 0 for tensor in tensors)
+
+
 @cache
 def _layout(element_bytes: int, block_columns: int) -> NVMMASharedLayout:
     """Layout of a block in shared memory."""

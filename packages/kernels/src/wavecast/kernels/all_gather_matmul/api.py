@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 import torch
@@ -20,12 +19,12 @@ from wavecast.kernels.all_gather_matmul.operands import (
 )
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import PIECE_BYTES, Layout
+from wavecast.kernels.async_tp.checked import CheckedCalls, CheckedWay, described
 from wavecast.kernels.async_tp.groups import group_of, is_symmetric, workspace_of
 from wavecast.kernels.async_tp.products import column_major
 from wavecast.kernels.async_tp.selection import (
     Code,
     Facts,
-    Selection,
     Setting,
     Way,
     code_from,
@@ -34,10 +33,11 @@ from wavecast.kernels.async_tp.selection import (
 )
 from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
-from wavecast.kernels.device import active_arch, active_compute_units, launch_device
+from wavecast.kernels.device import active_arch, active_arch_and_units, launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
+from wavecast.kernels.tma import is_aligned
 
-_log = logging.getLogger(__name__)
+_checked = CheckedCalls()
 
 
 def all_gather_matmul(
@@ -84,25 +84,33 @@ def all_gather_matmul(
         SignalTimeoutError: a kernel of an earlier call has given up waiting for a rank.
     """
     group = group_of(group)
+    ranks, given = group.size(), len(bs)
     rows = as_rows(a_shard, gather_dim)
-    scales = as_row_scales(a_inverse, a_shard, rows, group.size())
-    given = len(bs)
+    scales = as_row_scales(a_inverse, a_shard, rows, ranks)
     b_inverses = [None] * given if b_inverses is None else [flat(b_inverse) for b_inverse in b_inverses]
     biases = [None] * given if biases is None else list(biases)
     default = torch.bfloat16 if a_shard.dtype.itemsize == 1 else a_shard.dtype
     out_dtypes = [default] * given if out_dtypes is None else list(out_dtypes)
-    check_factors(rows, group.size(), bs, a_inverse, b_inverses, biases, out_dtypes)
-    chosen = select_way(
-        facts_of(rows.shard, max(b.shape[1] for b in bs), group, along_sum=rows.along_sum),
-        setting_from() if setting is None else Setting(setting),
-    )
-    log_selection("all_gather_matmul", chosen)
+    asked = setting_from() if setting is None else Setting(setting)
+    signature = (
+        group.group_name, ranks, asked, gather_dim, described(a_shard), described(a_inverse), *map(described, bs), None,
+        *map(described, b_inverses), None, *map(described, biases), None, *out_dtypes,
+    )  # fmt: skip
+    way = _checked.get(signature)
+    if way is None:
+        check_factors(rows, ranks, bs, a_inverse, b_inverses, biases, out_dtypes)
+        facts = facts_of(rows.shard, max(b.shape[1] for b in bs), group, along_sum=rows.along_sum)
+        chosen = select_way(facts, asked)
+        route = None
+        if chosen.way is Way.OVERLAPPED:
+            route = route_operands(rows.shard, *bs, scales.own, scales.every, *b_inverses, *biases)
+        way = _checked.keep(signature, CheckedWay(chosen, route))
+    way.tell("all_gather_matmul")
     given_all = (rows, bs, scales, b_inverses, biases, out_dtypes, group)
-    if chosen.way is Way.OVERLAPPED:
+    if way.chosen.way is Way.OVERLAPPED:
         gathered, outs = _overlapped(*given_all, own_rows=return_gathered)
     else:
         gathered, outs = decomposed_all_gather_matmul(*given_all)
-    ranks = group.size()
     return (
         rows.unfolded(gathered, ranks) if return_gathered else None,
         [rows.unfolded(out, ranks) for out in outs],
@@ -124,11 +132,6 @@ def facts_of(shard: torch.Tensor, columns: int, group: dist.ProcessGroup, *, alo
     )
 
 
-def log_selection(name: str, chosen: Selection) -> None:
-    """Say at INFO which path a call takes."""
-    _log.info("%s: %s (%s)", name, chosen.way, chosen.reason)
-
-
 def _overlapped(
     rows: Rows,
     bs: Sequence[torch.Tensor],
@@ -141,7 +144,6 @@ def _overlapped(
     own_rows: bool,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     shard = rows.shard
-    route_operands(shard, *bs, scales.own, scales.every, *b_inverses, *biases)
     chunk_bytes = shard.numel() * shard.element_size()
     with launch_device(shard):
         workspace = workspace_of(group, scales_offset(chunk_bytes) + 4 * shard.shape[0])
@@ -181,11 +183,11 @@ def overlapped_all_gather_matmul(
     a_inverse = scales.every
     if scales.own is not None:
         a_inverse = torch.empty((ranks * count, 1), dtype=torch.float32, device=shard.device)
-    factors = []
+    factors, (arch, units) = [], active_arch_and_units()
     for given, b_inverse, bias, out_dtype in zip(bs, b_inverses, biases, out_dtypes, strict=True):
         b, n = column_major(given), given.shape[1]
         out = torch.empty((ranks * count, n), dtype=out_dtype, device=shard.device)
-        aligned = bias is None and all(t.data_ptr() % 16 == 0 for t in (shard, gathered, b, out))
+        aligned = bias is None and is_aligned(shard, gathered, b, out)
         layout = None
         if code == "hip":
             tensors = [t for t in (shard, gathered, b, out, bias, b_inverse) if t is not None]
@@ -202,12 +204,12 @@ def overlapped_all_gather_matmul(
             length=k,
             ranks=ranks,
             element_bytes=shard.element_size(),
-            arch=active_arch(),
+            arch=arch,
             full_mesh=workspace.memory.full_mesh,
             engine=engine,
             tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
             hip=layout,
-            units=active_compute_units(),
+            units=units,
         )
         factors.append(Factor(b, b_inverse, bias, out, plan))
     where = Gathered(gathered, a_inverse, scales.own is not None, own_rows=own_rows)

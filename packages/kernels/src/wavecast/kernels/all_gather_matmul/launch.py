@@ -17,6 +17,7 @@ from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.plan import unit_of
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan
+from wavecast.kernels.kept_launch import KeptLaunch
 
 FETCH, LOCAL = "fetch", "local"
 """Streams for the others' chunks, the first of as many as come at a time, and for the own one."""
@@ -171,21 +172,37 @@ def _launch_tma(
     """Launch one product through the tensor memory accelerator."""
     from wavecast.kernels.all_gather_matmul.kernel_tma import all_gather_matmul_tma_kernel
     from wavecast.kernels.grouped_gemm.launch_tma import per_line
-    from wavecast.kernels.tma import descriptor
+    from wavecast.kernels.tma import descriptor, is_aligned
 
     memory, (rows, k), n = workspace.memory, shard.shape, factor.out.shape[1]
-    a_inverse, b_inverse = gathered.a_inverse, factor.b_inverse
-    all_gather_matmul_tma_kernel[(tma.programs,)](
-        descriptor(gathered.rows, k, tma.block_m, tma.block_k),
-        descriptor(shard, k, tma.block_m, tma.block_k),
-        descriptor(factor.b.t(), k, tma.block_n, tma.block_k),
-        descriptor(factor.out, n, tma.block_m // 2, tma.block_n // 4),
-        factor.out, a_inverse, b_inverse, memory.signals(memory.rank), workspace.state, workspace.failure,
-        rows * memory.ranks, n, k, n, rows, memory.rank, factor.plan.polls,
-        FORM=(False, False, a_inverse is not None, per_line(a_inverse), per_line(b_inverse), gathered.fetch_scales),
-        TILE=(tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
-        OUT_STAGES=tma.out_stages, LAST=last, num_warps=4,
+    a_inverse, b_inverse, b, polls = gathered.a_inverse, factor.b_inverse, factor.b, factor.plan.polls
+    form = (False, False, a_inverse is not None, per_line(a_inverse), per_line(b_inverse), gathered.fetch_scales)
+    key = (
+        tma, rows, n, k, b.stride(1), shard.dtype, factor.out.dtype, form, last, polls, is_aligned(a_inverse),
+        is_aligned(b_inverse),
     )  # fmt: skip
+    launch = workspace.launches.get(key)
+    if launch is None:
+        launch = workspace.launches[key] = KeptLaunch(
+            all_gather_matmul_tma_kernel,
+            tma.programs,
+            describe=lambda gathered, shard, b, out: (
+                descriptor(gathered, k, tma.block_m, tma.block_k), descriptor(shard, k, tma.block_m, tma.block_k),
+                descriptor(b, k, tma.block_n, tma.block_k), descriptor(out, n, tma.block_m // 2, tma.block_n // 4),
+            ),
+            sizes=(rows * memory.ranks, n, k, n, rows, memory.rank, polls),
+            constants={
+                "FORM": form,
+                "TILE": (tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
+                "OUT_STAGES": tma.out_stages,
+                "LAST": last,
+            },
+            options={"num_warps": 4},
+        )  # fmt: skip
+    launch(
+        (gathered.rows, shard, b.t(), factor.out),
+        (factor.out, a_inverse, b_inverse, memory.signals(memory.rank), workspace.state, workspace.failure),
+    )
 
 
 def launch_factor(

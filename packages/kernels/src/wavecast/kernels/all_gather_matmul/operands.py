@@ -32,6 +32,8 @@ class Rows:
         if self.along_sum:
             return matrix.view(*self.lead, matrix.shape[1])
         first, *rest = self.lead
+        if not rest:
+            return matrix
         return matrix.view(first * ranks, *rest, matrix.shape[1]).movedim(0, self.dim)
 
 
@@ -52,6 +54,8 @@ def as_rows(a_shard: torch.Tensor, gather_dim: int) -> Rows:
             f"{a_shard.ndim - 1}, or from the end"
         )
     dim = gather_dim % a_shard.ndim
+    if a_shard.ndim == 2 and dim == 0 and a_shard.is_contiguous():
+        return Rows(a_shard, (a_shard.shape[0],), 0, False)
     if dim == a_shard.ndim - 1:
         return Rows(a_shard.reshape(-1, a_shard.shape[-1]).contiguous(), tuple(a_shard.shape[:-1]), dim, True)
     moved = a_shard.movedim(dim, 0)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
 
 from wavecast.kernels.async_tp.symmetric import COMPUTE
+
+_NOTHING = nullcontext()
 
 
 class GpuStreams:
@@ -21,6 +22,8 @@ class GpuStreams:
     def __init__(self) -> None:
         self._streams: dict[str, torch.cuda.Stream] = {}
         self._current: torch.cuda.Stream | None = None
+        # One for all waits: a wait is for what was recorded last when it is put on its stream.
+        self._event = torch.cuda.Event()
 
     def stream(self, name: str) -> torch.cuda.Stream:
         """See `SymmetricMemory.stream`; those that are made here go before others."""
@@ -33,20 +36,12 @@ class GpuStreams:
 
     def launching(self, stream: torch.cuda.Stream) -> AbstractContextManager[Any]:
         """See `SymmetricMemory.launching`."""
-        return nullcontext() if stream is self._current else self._switched(stream)
-
-    @contextmanager
-    def _switched(self, stream: torch.cuda.Stream) -> Iterator[None]:
-        before, self._current = self._current, stream
-        try:
-            with torch.cuda.stream(stream):
-                yield
-        finally:
-            self._current = before
+        return _NOTHING if stream is self._current else _Switched(self, stream)
 
     def wait_stream(self, stream: torch.cuda.Stream, other: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.wait_stream`."""
-        stream.wait_stream(other)
+        self._event.record(other)
+        stream.wait_event(self._event)
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, stream: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.copy`; tensors live on: the caller's stream waits for this one before a call ends."""
@@ -60,3 +55,19 @@ class GpuStreams:
                 word.fill_(value)
             else:
                 word.copy_(value, non_blocking=True)
+
+
+class _Switched:
+    """Context in which a stream of the current device is the current one; torch's own asks for devices as well."""
+
+    def __init__(self, streams: GpuStreams, stream: torch.cuda.Stream) -> None:
+        self._streams, self._stream = streams, stream
+        self._before = streams._current or torch.cuda.current_stream()
+
+    def __enter__(self) -> None:
+        self._streams._current = self._stream
+        torch.cuda.set_stream(self._stream)
+
+    def __exit__(self, *raised: object) -> None:
+        self._streams._current = self._before
+        torch.cuda.set_stream(self._before)

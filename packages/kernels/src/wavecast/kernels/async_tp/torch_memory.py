@@ -15,6 +15,9 @@ SIGNALS = 256
 
 WAIT_POLLS = 2**31 - 1
 
+KEPT_WINDOWS = 1024
+"""Windows that are kept, as tensors: some for each shape and rank."""
+
 
 class TorchSymmetricMemory(GpuStreams):
     """A rank's view of a buffer that every rank of a group has allocated; made on all ranks at once.
@@ -26,6 +29,7 @@ class TorchSymmetricMemory(GpuStreams):
 
     def __init__(self, group: dist.ProcessGroup, window_bytes: int) -> None:
         super().__init__()
+        self._windows: dict[tuple[object, ...], torch.Tensor] = {}
         self.rank, self.ranks = group.rank(), group.size()
         self.window_bytes, self.signal_count = window_bytes, SIGNALS
         self.full_mesh = is_full_mesh(torch.cuda.current_device(), group.size())
@@ -47,7 +51,10 @@ class TorchSymmetricMemory(GpuStreams):
         dist.barrier(group)
 
     def window(self, rank: int, shape: tuple[int, ...], dtype: torch.dtype, offset_bytes: int = 0) -> torch.Tensor:
-        """See `SymmetricMemory.window`."""
+        """See `SymmetricMemory.window`; the last ones are kept."""
+        key = (rank, shape, dtype, offset_bytes)
+        if key in self._windows:
+            return self._windows[key]
         size = torch.Size(shape).numel() * dtype.itemsize
         if offset_bytes % dtype.itemsize or offset_bytes + size > self.window_bytes:
             raise ValueError(
@@ -55,7 +62,10 @@ class TorchSymmetricMemory(GpuStreams):
                 f"at no multiple of {dtype.itemsize}; make the memory anew with a larger window"
             )
         start = self._pad_bytes + offset_bytes
-        return self._buffers[rank][start : start + size].view(dtype).view(shape)
+        if len(self._windows) >= KEPT_WINDOWS:
+            self._windows.clear()
+        self._windows[key] = self._buffers[rank][start : start + size].view(dtype).view(shape)
+        return self._windows[key]
 
     def window_addresses(self) -> torch.Tensor:
         """See `SymmetricMemory.window_addresses`."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 
 import torch
 
 from wavecast.kernels.async_tp.selection import MOST_SIGNALS
 from wavecast.kernels.async_tp.symmetric import SymmetricMemory
+from wavecast.kernels.kept_launch import KeptLaunch
 
 SCALES_ALIGNMENT_BYTES = 256
 """Scales of a chunk begin at the next multiple behind its rows."""
@@ -41,11 +43,13 @@ class Workspace:
         state: int32 words of the kernels, see ``device_signals``: number of the call, and counters.
         failure: int32 (4,) that kernels write when they give up, and the host reads without waiting for the device: in
             host memory where a GPU is used.
+        launches: of this rank's kernels, by what they are for.
     """
 
     memory: SymmetricMemory
     state: torch.Tensor
     failure: torch.Tensor
+    launches: dict[Hashable, KeptLaunch] = field(default_factory=dict)
 
     @property
     def call_number(self) -> torch.Tensor:

@@ -5,20 +5,23 @@ from __future__ import annotations
 import torch
 import torch.distributed as dist
 
-from wavecast.kernels.all_gather_matmul.api import facts_of, log_selection
+from wavecast.kernels.all_gather_matmul.api import facts_of
+from wavecast.kernels.async_tp.checked import CheckedCalls, CheckedWay, described
 from wavecast.kernels.async_tp.groups import group_of, workspace_of
 from wavecast.kernels.async_tp.messages import reduced_chunk
 from wavecast.kernels.async_tp.products import column_major, sum_in_fp32
 from wavecast.kernels.async_tp.selection import Setting, Way, select_way, setting_from
 from wavecast.kernels.async_tp.workspace import Workspace
-from wavecast.kernels.device import active_arch, active_compute_units, launch_device
+from wavecast.kernels.device import active_arch_and_units, launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
 from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
-from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts
+from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts, check_parts
 from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
-from wavecast.kernels.tma import ALIGNMENT
+from wavecast.kernels.tma import is_aligned
 
 REDUCTIONS = ("sum", "avg")
+
+_checked = CheckedCalls()
 
 
 def matmul_reduce_scatter(
@@ -63,19 +66,30 @@ def matmul_reduce_scatter(
     group = group_of(group)
     if out_dtype is None:
         out_dtype = torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype
-    parts = as_parts(a, b, group.size(), scatter_dim, a_inverse, b_inverse, out_dtype)
-    chosen = select_way(facts_of(parts.a, b.shape[1], group), setting_from() if setting is None else Setting(setting))
-    log_selection("matmul_reduce_scatter", chosen)
+    ranks, asked = group.size(), setting_from() if setting is None else Setting(setting)
+    signature = (
+        group.group_name, ranks, asked, scatter_dim, described(a), described(b), described(a_inverse),
+        described(b_inverse), out_dtype,
+    )  # fmt: skip
+    way = _checked.get(signature)
+    if way is None:
+        check_parts(a, b, ranks, scatter_dim, a_inverse, b_inverse, out_dtype)
+    parts = as_parts(a, b, ranks, scatter_dim, a_inverse, b_inverse)
+    if way is None:
+        chosen = select_way(facts_of(parts.a, b.shape[1], group), asked)
+        overlapped = chosen.way is Way.OVERLAPPED
+        route = route_operands(parts.a, b, parts.a_inverse, parts.b_inverse) if overlapped else None
+        way = _checked.keep(signature, CheckedWay(chosen, route))
+    way.tell("matmul_reduce_scatter")
     average = reduce_op == "avg"
-    if chosen.way is Way.OVERLAPPED:
-        route_operands(parts.a, b, parts.a_inverse, parts.b_inverse)
+    if way.chosen.way is Way.OVERLAPPED:
         with launch_device(parts.a):
-            workspace = workspace_of(group, window_bytes(parts.rows, b.shape[1], group.size()))
+            workspace = workspace_of(group, window_bytes(parts.rows, b.shape[1], ranks))
             part = overlapped_matmul_reduce_scatter(workspace, parts, b, out_dtype, average=average)
         return parts.unfolded(part)
     total = decomposed_matmul_reduce_scatter(parts, b, group)
     if average:
-        total /= group.size()
+        total /= ranks
     return parts.unfolded(total.to(out_dtype))
 
 
@@ -83,7 +97,7 @@ def overlapped_matmul_reduce_scatter(
     workspace: Workspace, parts: Parts, b: torch.Tensor, out_dtype: torch.dtype, *, average: bool
 ) -> torch.Tensor:
     """The call over any symmetric memory, on checked arguments: this rank's part, as a matrix (rows, N)."""
-    b = column_major(b)
+    b, (arch, units) = column_major(b), active_arch_and_units()
     out = torch.empty((parts.rows, b.shape[1]), dtype=out_dtype, device=b.device)
     plan = plan_matmul_reduce_scatter(
         rows=parts.rows,
@@ -91,17 +105,12 @@ def overlapped_matmul_reduce_scatter(
         length=b.shape[0],
         ranks=parts.ranks,
         element_bytes=b.element_size(),
-        arch=active_arch(),
-        tma_stride_bytes=b.stride(1) * b.element_size() if _aligned(parts.a, b) else None,
-        units=active_compute_units(),
+        arch=arch,
+        tma_stride_bytes=b.stride(1) * b.element_size() if is_aligned(parts.a, b) else None,
+        units=units,
     )
     launch_matmul_reduce_scatter(workspace, parts, b, out, plan, average=average)
     return out
-
-
-def _aligned(*tensors: torch.Tensor) -> bool:
-    """Whether all begin where the tensor memory accelerator can."""
-    return all(tensor.data_ptr() % ALIGNMENT == 0 for tensor in tensors)
 
 
 def decomposed_matmul_reduce_scatter(parts: Parts, b: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:

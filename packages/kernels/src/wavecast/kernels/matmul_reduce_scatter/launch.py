@@ -10,6 +10,7 @@ from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.plan import unit_of
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan
+from wavecast.kernels.kept_launch import KeptLaunch
 from wavecast.kernels.matmul_reduce_scatter.kernel import matmul_reduce_scatter_kernel
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts
 from wavecast.kernels.matmul_reduce_scatter.plan import MatmulReduceScatterPlan
@@ -64,19 +65,36 @@ def _launch_tma(
     """The same through the tensor memory accelerator."""
     from wavecast.kernels.grouped_gemm.launch_tma import per_line
     from wavecast.kernels.matmul_reduce_scatter.kernel_tma import matmul_reduce_scatter_tma_kernel
-    from wavecast.kernels.tma import descriptor
+    from wavecast.kernels.tma import descriptor, is_aligned
 
     memory, rows, n, k = workspace.memory, parts.rows, b.shape[1], parts.a.shape[1]
     window = memory.window(memory.rank, ((memory.ranks - 1) * rows, n), torch.float32)
     a_inverse, b_inverse = parts.a_inverse, parts.b_inverse
+    form = (a_inverse is not None, per_line(a_inverse), per_line(b_inverse))
+    key = (
+        tma, rows, n, k, b.stride(1), parts.a.dtype, out.dtype, form, plan.polls, average, is_aligned(a_inverse),
+        is_aligned(b_inverse),
+    )  # fmt: skip
+    launch = workspace.launches.get(key)
+    if launch is None:
+        launch = workspace.launches[key] = KeptLaunch(
+            matmul_reduce_scatter_tma_kernel,
+            tma.programs,
+            describe=lambda a, b: (
+                descriptor(a, k, tma.block_m, tma.block_k), descriptor(b, k, tma.block_n, tma.block_k)
+            ),
+            sizes=(rows, n, k, memory.rank, memory.ranks, plan.polls, 1.0 / memory.ranks if average else 1.0),
+            constants={
+                "FORM": form,
+                "TILE": (tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
+            },
+            options={"num_warps": 4},
+        )  # fmt: skip
     compute = memory.stream(COMPUTE)
     with memory.launching(compute):
-        matmul_reduce_scatter_tma_kernel[(tma.programs,)](
-            descriptor(parts.a, k, tma.block_m, tma.block_k), descriptor(b.t(), k, tma.block_n, tma.block_k),
-            out, a_inverse, b_inverse, window, memory.window_addresses(), memory.signal_addresses(),
-            memory.signals(memory.rank), workspace.state, workspace.failure, rows, n, k, memory.rank, memory.ranks,
-            plan.polls, 1.0 / memory.ranks if average else 1.0,
-            FORM=(a_inverse is not None, per_line(a_inverse), per_line(b_inverse)),
-            TILE=(tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment), num_warps=4,
+        launch(
+            (parts.a, b.t()),
+            (out, a_inverse, b_inverse, window, memory.window_addresses(), memory.signal_addresses(),
+             memory.signals(memory.rank), workspace.state, workspace.failure),
         )  # fmt: skip
     memory.barrier(compute)

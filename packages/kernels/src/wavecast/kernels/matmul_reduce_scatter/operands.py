@@ -47,10 +47,12 @@ class Parts:
 
     def unfolded(self, matrix: torch.Tensor) -> torch.Tensor:
         """(rows, N) with the dimensions that the operand had."""
+        if len(self.lead) == 1:
+            return matrix
         return matrix.view(*self.lead, matrix.shape[1]).movedim(0, self.dim)
 
 
-def as_parts(
+def check_parts(
     a: torch.Tensor,
     b: torch.Tensor,
     ranks: int,
@@ -58,8 +60,8 @@ def as_parts(
     a_inverse: torch.Tensor | None,
     b_inverse: torch.Tensor | None,
     out_dtype: torch.dtype,
-) -> Parts:
-    """Check the arguments and bring them into this form.
+) -> None:
+    """Check the arguments.
 
     Raises:
         ValueError: wrong rank, dtype, shape or device, a dimension that does not exist or is the summed one, or whose
@@ -84,32 +86,39 @@ def as_parts(
     check_same_size("K of a", a.shape[-1], "K of b", b.shape[0])
     check_scaled(a.dtype, a_inverse, b_inverse)
     check_out_dtype(out_dtype)
-    moved = a.movedim(dim, 0)
-    lead = (moved.shape[0] // ranks, *moved.shape[1:-1])
-    return Parts(
-        moved.reshape(-1, moved.shape[-1]).contiguous(), _row_scales(a_inverse, a, dim), _columns(b_inverse, b), lead,
-        dim, ranks,
-    )  # fmt: skip
+    if a_inverse is not None:
+        check_tensor("a_inverse", a_inverse, ndim=a_inverse.ndim, dtypes=(torch.float32,))
+        wanted = (*a.shape[:-1], 1)
+        if not _is_one(a_inverse) and tuple(a_inverse.shape) != wanted:
+            raise ValueError(f"a_inverse has shape {tuple(a_inverse.shape)}; wanted is () or {wanted}; reshape it")
+    if b_inverse is not None:
+        check_tensor("b_inverse", b_inverse, ndim=b_inverse.ndim, dtypes=(torch.float32,))
+        columns = (1, b.shape[1])
+        if b_inverse.numel() != 1 and tuple(b_inverse.shape) != columns:
+            raise ValueError(f"b_inverse has shape {tuple(b_inverse.shape)}; wanted is () or {columns}; reshape it")
 
 
-def _row_scales(a_inverse: torch.Tensor | None, a: torch.Tensor, dim: int) -> torch.Tensor | None:
-    """() or (rows, 1) in the order of the rows."""
-    if a_inverse is None:
-        return None
-    check_tensor("a_inverse", a_inverse, ndim=a_inverse.ndim, dtypes=(torch.float32,))
-    if a_inverse.numel() == 1 and a_inverse.ndim <= 1:
-        return a_inverse.reshape(())
-    wanted = (*a.shape[:-1], 1)
-    if tuple(a_inverse.shape) != wanted:
-        raise ValueError(f"a_inverse has shape {tuple(a_inverse.shape)}; wanted is () or {wanted}; reshape it")
-    return a_inverse.movedim(dim, 0).reshape(-1, 1).contiguous()
+def as_parts(
+    a: torch.Tensor,
+    b: torch.Tensor,
+    ranks: int,
+    scatter_dim: int,
+    a_inverse: torch.Tensor | None,
+    b_inverse: torch.Tensor | None,
+) -> Parts:
+    """Checked arguments in this form; arguments as of `check_parts`."""
+    dim = scatter_dim % a.ndim
+    if a.ndim == 2 and a.is_contiguous():
+        rows, lead = a, (a.shape[0] // ranks,)
+    else:
+        moved = a.movedim(dim, 0)
+        rows, lead = moved.reshape(-1, moved.shape[-1]).contiguous(), (moved.shape[0] // ranks, *moved.shape[1:-1])
+    if a_inverse is not None:
+        one = _is_one(a_inverse)
+        a_inverse = a_inverse.reshape(()) if one else a_inverse.movedim(dim, 0).reshape(-1, 1).contiguous()
+    return Parts(rows, a_inverse, flat(b_inverse), lead, dim, ranks)
 
 
-def _columns(b_inverse: torch.Tensor | None, b: torch.Tensor) -> torch.Tensor | None:
-    """() or (1, N)."""
-    if b_inverse is None:
-        return None
-    check_tensor("b_inverse", b_inverse, ndim=b_inverse.ndim, dtypes=(torch.float32,))
-    if b_inverse.numel() != 1 and tuple(b_inverse.shape) != (1, b.shape[1]):
-        raise ValueError(f"b_inverse has shape {tuple(b_inverse.shape)}; wanted is () or (1, {b.shape[1]}); reshape it")
-    return flat(b_inverse)
+def _is_one(a_inverse: torch.Tensor) -> bool:
+    """Whether it is one scale for all rows."""
+    return a_inverse.numel() == 1 and a_inverse.ndim <= 1
