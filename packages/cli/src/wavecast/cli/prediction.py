@@ -131,7 +131,8 @@ def predict_variant(case: Case, variant: str) -> tuple[Row, simulate.Prediction]
         inputs = operands.make_inputs(shape)
         results: list[object] = []
         run = partial(_run_into, results, experiment, variant, inputs)
-        prediction = simulate.predict_run(run, device=case.device, whole=experiment.whole)
+        works = experiment.works(variant, shape) if experiment.works else None
+        prediction = simulate.predict_run(run, device=case.device, whole=experiment.whole, works=works)
     device = simulate.device_name(case.device)
     published = experiment.published_for(variant, shape=shape, device=device)
     published_us = published.time_us if published else None

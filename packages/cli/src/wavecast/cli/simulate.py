@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,11 +31,13 @@ if TYPE_CHECKING:
     from wavecast.simulator.launch import LaunchResult
     from wavecast.simulator.program.kernel import Kernel
     from wavecast.simulator.timing import Bound, TimePrediction
+    from wavecast.simulator.timing.modelled import ModelledTime, Work
     from wavecast.simulator.traffic.traffic import Traffic
     from wavecast.simulator.virtual import Launch, VirtualDevice
     from wavecast.simulator.virtual.node import VirtualNode
 
     AnyLaunch: TypeAlias = "Launch | FileLaunch"
+    AnyTime: TypeAlias = "TimePrediction | ModelledTime"
 
 
 # HIP source is compiled for this one's architecture where no device is named.
@@ -508,13 +511,61 @@ def device_facts(name: str) -> DeviceFacts:
     return DeviceFacts(device.name, device.title, device.arch, device.digest, constants)
 
 
-def predict_run(function: Callable[[], object], *, device: str, whole: bool = False) -> Prediction:
+@dataclass(frozen=True, slots=True)
+class ModelledResult:
+    """What stands for the result of a launch that is not executed.
+
+    Attributes:
+        kernel: The kernel.
+        work: What it does.
+        device: Where.
+    """
+
+    kernel: Kernel
+    work: Work
+    device: Device
+
+    @property
+    def predicted_us(self) -> float:
+        """Its time in a chain of launches."""
+        from wavecast.simulator.timing.modelled import predict_modelled
+
+        return predict_modelled(self.work, self.device).predicted_us
+
+
+def _or_modelled(works: Mapping[str, Sequence[Work]]) -> Callable[..., Any]:
+    """``simulate_launch``, with ``works`` in the order of their launches for the kernels that it refuses to execute."""
+    from wavecast.simulator.errors import AsynchronousKernelError
+    from wavecast.simulator.launch import parsed_kernel, simulate_launch
+
+    left = {name: iter(some) for name, some in works.items()}
+
+    def simulate(code: CodeObject, **how: Any) -> Any:
+        try:
+            return simulate_launch(code, **how)
+        except AsynchronousKernelError:
+            work = next(left.get(code.name, iter(())), None)
+            if work is None:
+                raise
+            return ModelledResult(parsed_kernel(code), work, how["device"])
+
+    return simulate
+
+
+def predict_run(
+    function: Callable[[], object],
+    *,
+    device: str,
+    whole: bool = False,
+    works: Mapping[str, Sequence[Work]] | None = None,
+) -> Prediction:
     """Run a function whose kernel launches go to a virtual device, and predict the time of all of them in one stream.
 
     Args:
         function: Launches Triton kernels on CPU tensors.
         device: Name of the device.
         whole: Execute every workgroup instead of a sample.
+        works: What kernels do that hand work to units beside their warps, launch by launch: those are not executed.
 
     Raises:
         CliError: The simulator refused something, or nothing was launched.
@@ -525,7 +576,8 @@ def predict_run(function: Callable[[], object], *, device: str, whole: bool = Fa
     with translated_errors():
         spec = load_device(device)
         _TUNINGS.clear()
-        with virtual_device(device, workgroups="all" if whole else "sample") as virtual:
+        simulated = _or_modelled(works) if works else None
+        with virtual_device(device, workgroups="all" if whole else "sample", simulate=simulated) as virtual:
             function()
         launches = list(virtual.launches)
     if not launches:
@@ -806,6 +858,8 @@ def _width_shares(launches: Sequence[AnyLaunch], kinds: Sequence[str]) -> dict[i
     """Bytes a lane of executed instructions of these kinds to their share of all bytes that they ask for."""
     asked: Counter[int] = Counter()
     for launch in launches:
+        if isinstance(launch.result, ModelledResult):
+            continue
         for row in launch.result.traffic.instructions:
             if row.kind in kinds and row.lanes:
                 asked[round(row.bytes_asked / row.lanes)] += row.bytes_asked
@@ -813,14 +867,21 @@ def _width_shares(launches: Sequence[AnyLaunch], kinds: Sequence[str]) -> dict[i
     return {width: asked[width] / total for width in sorted(asked)} if total else {}
 
 
-def stream_times(launches: Sequence[AnyLaunch], device: Device) -> list[TimePrediction]:
+def stream_times(launches: Sequence[AnyLaunch], device: Device) -> list[AnyTime]:
     """Times in one stream: the first launch finds an idle queue and pays for waking it, the others follow at once."""
     from wavecast.simulator.timing import Position, after_writes, predict_time
+    from wavecast.simulator.timing.modelled import predict_modelled
 
-    times: list[TimePrediction] = []
+    times: list[AnyTime] = []
     held_bytes = 0.0
     for launch in launches:
-        found = launch.result
+        found: Any = launch.result
+        if isinstance(found, ModelledResult):
+            position = Position.BACK_TO_BACK if times else Position.FIRST
+            modelled = predict_modelled(found.work, device, position=position, rested=True)
+            times.append(modelled)
+            held_bytes = modelled.kept_bytes
+            continue
         traffic, held_bytes = after_writes(found.traffic, device, held_bytes=held_bytes)
         if times and traffic is found.traffic:
             times.append(found.time)
@@ -830,9 +891,11 @@ def stream_times(launches: Sequence[AnyLaunch], device: Device) -> list[TimePred
     return times
 
 
-def _launch_facts(launch: AnyLaunch, time: TimePrediction) -> LaunchFacts:
+def _launch_facts(launch: AnyLaunch, time: AnyTime) -> LaunchFacts:
     from wavecast.simulator.timing import executed_operations
 
+    if isinstance(launch.result, ModelledResult):
+        return _modelled_facts(launch, cast("ModelledTime", time))
     traffic = launch.result.traffic
     operations = executed_operations(launch.result.execution)
     asked = Counter[str]()
@@ -863,6 +926,34 @@ def _launch_facts(launch: AnyLaunch, time: TimePrediction) -> LaunchFacts:
         release_fences=traffic.release_fences,
         last_write_back_bytes=traffic.last_write_back_bytes,
         counters=_predicted_counters(traffic, arch=launch.code_object.arch),
+    )
+
+
+def _modelled_facts(launch: AnyLaunch, time: ModelledTime) -> LaunchFacts:
+    """Facts of a launch that was not executed: none of its instructions."""
+    read, written = time.hbm_read_bytes, time.written_bytes
+    return LaunchFacts(
+        kernel=launch.kernel,
+        predicted_us=time.predicted_us,
+        terms={str(name): us for name, us in time.terms.items()},
+        bytes=LevelBytes(read, written, 0, time.l2_read_bytes, written, read, written, read, written),
+        workgroups=math.prod(launch.grid),
+        matrix_flop=0,
+        vector_ops=0,
+        instructions=0,
+        l2_requests=0,
+        lds_clk=0,
+        atomic_requests=0,
+        release_fences=0,
+        last_write_back_bytes=time.kept_bytes,
+        counters={
+            "memory.hbm_read_bytes": read,
+            "memory.hbm_write_bytes": written - time.kept_bytes,
+            "memory.bytes_transferred_hbm": read + written - time.kept_bytes,
+            "memory.l2_read_sectors": time.l2_read_bytes / SECTOR_BYTES,
+            "memory.l2_write_sectors": written / SECTOR_BYTES,
+            "memory.bytes_transferred_l2": time.l2_read_bytes + written,
+        },
     )
 
 
@@ -904,7 +995,7 @@ def _predicted_counters(traffic: Traffic, *, arch: str) -> dict[str, float]:
     return {name: float(value) for name, value in found.items()}
 
 
-def _effects(times: Sequence[TimePrediction], device: Device) -> tuple[Effect, ...]:
+def _effects(times: Sequence[AnyTime], device: Device) -> tuple[Effect, ...]:
     """What each uncertain constant makes of the sum of some times: it moves all launches together."""
     moved = [{entry.constant: (entry.low_us, entry.high_us) for entry in time.sensitivity} for time in times]
     effects = []
@@ -932,18 +1023,20 @@ def _effects(times: Sequence[TimePrediction], device: Device) -> tuple[Effect, .
     return tuple(sorted(effects, key=lambda effect: -abs(effect.high_us - effect.low_us)))
 
 
-def _kernel_rows(launches: Sequence[AnyLaunch], times: Sequence[TimePrediction]) -> tuple[KernelRow, ...]:
+def _kernel_rows(launches: Sequence[AnyLaunch], times: Sequence[AnyTime]) -> tuple[KernelRow, ...]:
     """One row for each code object and grid, in the order of the first launch, times and bytes summed."""
-    groups: dict[tuple[str, tuple[int, ...]], list[tuple[AnyLaunch, TimePrediction]]] = {}
+    groups: dict[tuple[str, tuple[int, ...]], list[tuple[AnyLaunch, AnyTime]]] = {}
     for launch, time in zip(launches, times, strict=True):
         groups.setdefault((launch.code_object.digest, launch.grid), []).append((launch, time))
     return tuple(_kernel_row(members) for members in groups.values())
 
 
-def _kernel_row(members: Sequence[tuple[AnyLaunch, TimePrediction]]) -> KernelRow:
+def _kernel_row(members: Sequence[tuple[AnyLaunch, AnyTime]]) -> KernelRow:
     launch, time = members[0]
-    traffics = [member.result.traffic for member, _ in members]
     resources = launch.result.kernel.resources
+    if isinstance(launch.result, ModelledResult):
+        return _modelled_row(launch, [cast("ModelledTime", item) for _, item in members])
+    traffics = [member.result.traffic for member, _ in members]
     return KernelRow(
         name=launch.kernel,
         code_object=launch.code_object.digest,
@@ -963,5 +1056,29 @@ def _kernel_row(members: Sequence[tuple[AnyLaunch, TimePrediction]]) -> KernelRo
         sgpr=resources.sgpr,
         lds_bytes=resources.lds_bytes,
         spill_bytes=resources.scratch_bytes,
-        waves_per_simd=time.waves_per_simd,
+        waves_per_simd=cast("TimePrediction", time).waves_per_simd,
+    )
+
+
+def _modelled_row(launch: AnyLaunch, times: Sequence[ModelledTime]) -> KernelRow:
+    """Row of launches that were not executed: what the binary says of resources, what the model says of bytes."""
+    resources = launch.result.kernel.resources
+    return KernelRow(
+        name=launch.kernel,
+        code_object=launch.code_object.digest,
+        launches=len(times),
+        grid=launch.grid,
+        predicted_us=sum(time.predicted_us for time in times),
+        predicted_low_us=sum(time.low_us for time in times),
+        predicted_high_us=sum(time.high_us for time in times),
+        bound=str(times[0].bound),
+        cause=times[0].cause,
+        hbm_read_bytes=sum(time.hbm_read_bytes for time in times),
+        hbm_write_bytes=sum(time.written_bytes for time in times),
+        fence_release=0,
+        fence_acquire=0,
+        vgpr=resources.vgpr,
+        sgpr=resources.sgpr,
+        lds_bytes=resources.lds_bytes,
+        spill_bytes=resources.scratch_bytes,
     )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from wavecast.cli import simulate
 from wavecast.cli.errors import CliError
@@ -68,7 +68,8 @@ class LineTimes:
         from wavecast.simulator.profile import executed_by_group, profile_launch
 
         if time is None:
-            time = launch.result.time if self._sums else simulate.stream_times([launch], self._spec)[0]
+            woken = None if self._sums else simulate.stream_times([launch], self._spec)[0]
+            time = launch.result.time if woken is None else cast("TimePrediction", woken)
         key = launch.code_object.digest, launch.grid
         known = self._sums.setdefault(key, _Sum(launch, str(time.bound), time.cause))
         known.launches += 1

@@ -30,6 +30,10 @@ class UnsupportedInstructionError(SimulatorError):
     """An instruction whose semantics the execution engine does not have; never guessed."""
 
 
+class AsynchronousKernelError(UnsupportedInstructionError):
+    """A kernel hands work to units that run beside its warps, and is not executed."""
+
+
 class CompileError(SimulatorError):
     """A kernel did not compile for the wanted architecture."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Published, Shape
 from wavecast.cli.experiments.inputs import equal_group_ends, lazy_bf16
+from wavecast.cli.experiments.works import Works, columns_of
 
 # bf16 in, FP8 out; scale and inverse in fp32 for each group and column; an int32 end offset for each group.
 ELEMENT_BYTES, SCALE_BYTES, OFFSET_BYTES = 2 + 1, 4 + 4, 4
@@ -32,6 +33,11 @@ def _published(variant: str, narrow_us: float, wide_us: float) -> tuple[Publishe
     )
 
 
+def works(_: str, shape: Shape) -> Works:
+    """Long groups, where the kernel for them runs."""
+    return columns_of((shape["groups"], shape["tokens"] // shape["groups"], shape["n"]))
+
+
 EXPERIMENT = Experiment(
     name="colwise-per-group",
     summary="one scale a column and group: scattered byte stores against coalesced ones, two passes against one",
@@ -44,4 +50,5 @@ EXPERIMENT = Experiment(
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
     operator="wavecast.kernels.colwise_per_group",
+    works=works,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.experiments.inputs import equal_group_ends, lazy_bf16
+from wavecast.cli.experiments.works import Works, columns_of
 
 # bf16 in, FP8 out twice; scale and inverse in fp32 for each row and for each group and column; an int32 end offset.
 ELEMENT_BYTES, SCALE_BYTES, OFFSET_BYTES = 2 + 1 + 1, 4 + 4, 4
@@ -22,6 +23,11 @@ def make_inputs(shape: Shape) -> tuple[Any, ...]:
     return lazy_bf16(shape["tokens"], shape["n"]), equal_group_ends(shape["tokens"], shape["groups"])
 
 
+def works(_: str, shape: Shape) -> Works:
+    """Long groups, where the kernel for them runs."""
+    return columns_of((shape["groups"], shape["tokens"] // shape["groups"], shape["n"]))
+
+
 EXPERIMENT = Experiment(
     name="dual-layout",
     summary="both layouts that a layer's forward and backward need: one kernel a layout against one read for both",
@@ -35,6 +41,7 @@ EXPERIMENT = Experiment(
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
     operator="wavecast.kernels.dual_layout",
+    works=works,
     by_default=False,
     whole=True,
 )

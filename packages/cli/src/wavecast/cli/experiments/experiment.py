@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from wavecast.cli.experiments.operators import find_variant
 if TYPE_CHECKING:
     from wavecast.simulator.overlap.node import Node
     from wavecast.simulator.overlap.program import KernelLike, ProgramLike
+    from wavecast.simulator.timing.modelled import Work
 
 Shape = Mapping[str, int]
 
@@ -102,6 +103,7 @@ class Experiment:
         group_shapes: Of a schedule: number of GPUs to the shapes that are measured on so many.
         whole: Whether every workgroup is executed: where few long ones read the same lines and cannot stand for one
             another, or a launch reads what an earlier one left in the memory-side cache.
+        works: Variant and shape to what its kernels do that hand work to units beside their warps, launch by launch.
     """
 
     name: str
@@ -122,6 +124,7 @@ class Experiment:
     whole: bool = False
     schedule: Callable[[str, Shape, str], Schedule] | None = None
     alternatives: Callable[[str, Shape, str], Mapping[str, Schedule]] | None = None
+    works: Callable[[str, Shape], Mapping[str, Sequence[Work]]] | None = None
     parts: tuple[str, ...] = ()
     group_shapes: Callable[[int], tuple[Shape, ...]] | None = None
 

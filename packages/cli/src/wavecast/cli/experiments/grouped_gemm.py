@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wavecast.cli.experiments.experiment import Experiment, Operands, Shape
 from wavecast.cli.experiments.inputs import as_fp8, equal_group_ends, lazy_bf16, lazy_fp8, ones
+from wavecast.cli.experiments.works import Works, product
+
+if TYPE_CHECKING:
+    from wavecast.simulator.timing.gemm import Scaling
 
 BF16_BYTES, SCALE_BYTES, OFFSET_BYTES = 2, 4, 4
 # Gate and up, and down, of DeepSeek-V3: four of the 32 experts that a GPU has with 8-way expert parallelism, since
@@ -70,6 +74,26 @@ def _multiply_fp8(a: Any, b: Any, offs: Any, a_inverse: Any, b_inverse: Any) -> 
     return operator(as_fp8(a), as_fp8(b), offs, a_inverse, b_inverse)
 
 
+def _rows_works(variant: str, shape: Shape) -> Works:
+    from wavecast.simulator.timing.gemm import GemmProblem
+
+    rows = [shape["tokens"] // shape["groups"]] * shape["groups"]
+    return product(GemmProblem.grouped_rows(rows, shape["n"], shape["k"], *_types(variant)))
+
+
+def _sum_works(variant: str, shape: Shape) -> Works:
+    from wavecast.simulator.timing.gemm import GemmProblem
+
+    depths = [shape["tokens"] // shape["groups"]] * shape["groups"]
+    return product(GemmProblem.grouped_sums(shape["n"], shape["k"], depths, *_types(variant)))
+
+
+def _types(variant: str) -> tuple[str, Scaling]:
+    from wavecast.simulator.timing.gemm import Scaling
+
+    return variant, Scaling.ROWWISE if variant == "fp8" else Scaling.NONE
+
+
 VARIANTS: dict[str, Callable[..., Any]] = {"bf16": _multiply, "fp8": _multiply_fp8}
 """One operator, called with operands of either type."""
 
@@ -95,6 +119,7 @@ EXPERIMENT = Experiment(
     },
     by_default=False,
     whole=True,
+    works=_rows_works,
 )
 
 WEIGHT_GRADIENT = Experiment(
@@ -119,4 +144,5 @@ WEIGHT_GRADIENT = Experiment(
     },
     by_default=False,
     whole=True,
+    works=_sum_works,
 )

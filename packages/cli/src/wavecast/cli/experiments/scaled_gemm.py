@@ -8,6 +8,7 @@ from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Published, Shape
 from wavecast.cli.experiments.inputs import as_fp8, lazy_fp8, ones
+from wavecast.cli.experiments.works import Works, product
 
 FP8_BYTES, BF16_BYTES, SCALE_BYTES = 1, 2, 4
 PUBLISHED_SHAPE: Shape = {"m": 8192, "n": 3584, "k": 9728}
@@ -32,6 +33,12 @@ def flop(shape: Shape) -> int:
 
 def _multiply(a: Any, b: Any, a_inverse: Any, b_inverse: Any) -> Any:
     return import_module("wavecast.kernels.scaled_gemm").scaled_gemm(as_fp8(a), as_fp8(b), a_inverse, b_inverse)
+
+
+def _works(_: str, shape: Shape) -> Works:
+    from wavecast.simulator.timing.gemm import GemmProblem, Scaling
+
+    return product(GemmProblem.dense(shape["m"], shape["n"], shape["k"], "fp8", Scaling.ROWWISE))
 
 
 VARIANTS: dict[str, Callable[..., Any]] = {"wavecast": _multiply}
@@ -60,4 +67,5 @@ EXPERIMENT = Experiment(
     ),
     by_default=False,
     whole=True,
+    works=_works,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.experiments.expert_weights import make_inputs
+from wavecast.cli.experiments.works import of_weights
 
 # bf16 in, FP8 out twice; scale and inverse in fp32 for each expert and column, and for each expert and row.
 ELEMENT_BYTES, SCALE_BYTES = 2 + 1 + 1, 4 + 4
@@ -30,6 +31,7 @@ EXPERIMENT = Experiment(
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
     operator="wavecast.kernels.weight_layouts",
+    works=of_weights,
     by_default=False,
     whole=True,
 )

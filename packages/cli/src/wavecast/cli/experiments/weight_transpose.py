@@ -6,6 +6,7 @@ from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Published, Shape
 from wavecast.cli.experiments.inputs import lazy_bf16
+from wavecast.cli.experiments.works import of_weights
 
 # bf16 in, FP8 out; scale and inverse in fp32 for each expert and row of the result's reduction.
 ELEMENT_BYTES, SCALE_BYTES = 2 + 1, 4 + 4
@@ -39,4 +40,5 @@ EXPERIMENT = Experiment(
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
     operator="wavecast.kernels.weight_transpose",
+    works=of_weights,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.experiments.inputs import equal_group_ends, lazy_bf16
+from wavecast.cli.experiments.works import Works, columns_of
 
 # bf16 in, FP8 out; scale and inverse in fp32 for each group and column; an int32 end offset for each group.
 ELEMENT_BYTES, SCALE_BYTES, OFFSET_BYTES = 2 + 1, 4 + 4, 4
@@ -24,6 +25,12 @@ def make_inputs(shape: Shape) -> tuple[Any, ...]:
     return lazy_bf16(tokens, shape["n"]), lazy_bf16(tokens, shape["k"]), ends
 
 
+def works(_: str, shape: Shape) -> Works:
+    """Gradient and input, where the kernel for long groups runs."""
+    groups, rows = shape["groups"], shape["tokens"] // shape["groups"]
+    return columns_of((groups, rows, shape["n"]), (groups, rows, shape["k"]))
+
+
 EXPERIMENT = Experiment(
     name="wgrad-copies",
     summary="transposing copy and two passes (9 B an element) against reading by strides (5 B) and one pass (3 B)",
@@ -37,4 +44,5 @@ EXPERIMENT = Experiment(
     minimum_bytes=minimum_bytes,
     make_inputs=make_inputs,
     operator="wavecast.kernels.wgrad_copies",
+    works=works,
 )

@@ -33,6 +33,8 @@ class Compute:
     matrix_clock_ghz: float = _in("GHz")
     matrix_clock_8bit_ghz: float = _in("GHz")
     power_exponent: float = _in("exponent")
+    rested_matrix_clock_ghz: float | None = _optional("GHz")
+    rested_matrix_clock_8bit_ghz: float | None = _optional("GHz")
     sgpr_per_simd: int | None = _optional("registers")
     sgpr_granule: int | None = _optional("registers")
 
@@ -114,6 +116,7 @@ class L2:
     write_back_bytes_per_clk: float | None = _optional("B/clk")
     sector_bytes: int | None = _optional("B")
     mixed_tb_s: float | None = _optional("TB/s")
+    bulk_read_tb_s: float | None = _optional("TB/s")
 
 
 @dataclass(frozen=True, slots=True)

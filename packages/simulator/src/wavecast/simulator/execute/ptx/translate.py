@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wavecast.simulator.errors import UnsupportedInstructionError
+from wavecast.simulator.errors import AsynchronousKernelError, UnsupportedInstructionError
 from wavecast.simulator.execute.form import Bound
 from wavecast.simulator.execute.helper_library import HelperLibrary, emit_module
 from wavecast.simulator.execute.layout import Argument, Row, RowKind
@@ -89,14 +89,14 @@ def _refuse_asynchronous(kernel: Kernel) -> None:
     """Refuse tensor-core products of a warp group and bulk copies, which run beside the warps.
 
     Raises:
-        UnsupportedInstructionError: Says how many there are, and where such a kernel's time comes from.
+        AsynchronousKernelError: Says how many there are, and where such a kernel's time comes from.
     """
     found = [i for i in kernel.instructions if i.opcode.startswith(_ASYNCHRONOUS)]
     if not found:
         return
     counts = {name: sum(i.opcode.startswith(name) for i in found) for name in _ASYNCHRONOUS}
     listed = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
-    raise UnsupportedInstructionError(
+    raise AsynchronousKernelError(
         f"kernel {kernel.name} ({kernel.arch}) hands work to units that run beside its warps ({listed}; the first is "
         f"{_named(found[0])}), which is counted, but not executed here",
         hint="times of GEMMs on an H200 come from the analytical model: predict grouped-gemm or scaled-gemm with "

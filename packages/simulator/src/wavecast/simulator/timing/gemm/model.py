@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.devices.constants import Hbm, Mall
@@ -85,6 +85,7 @@ def evaluate_gemm(
     position: Position = Position.BACK_TO_BACK,
     warm: bool = False,
     mechanisms: Mechanisms = ALL,
+    rested: bool = False,
 ) -> GemmEvaluation:
     """Time a launch at the clock that its own work leaves it.
 
@@ -95,7 +96,9 @@ def evaluate_gemm(
         position: Where the launch stands in its stream.
         warm: Whether an equal launch just before left its operands in the caches.
         mechanisms: What is taken into account.
+        rested: Whether nothing hot came before: power is averaged over longer than a launch, so one alone runs faster.
     """
+    device = _rested(device) if rested else device
     rounds = count_rounds(problem, configuration, device, quantized=mechanisms.quantization)
     moved = _moved(problem, configuration, device, rounds, warm=warm, mechanisms=mechanisms)
     step = step_clk(problem, configuration, device)
@@ -124,6 +127,19 @@ def evaluate_gemm(
             break
         found = at(clock_ghz)
     return found
+
+
+def _rested(device: Device) -> Device:
+    """With the clocks of single launches, where they are known."""
+    compute = device.compute
+    return replace(
+        device,
+        compute=replace(
+            compute,
+            matrix_clock_ghz=compute.rested_matrix_clock_ghz or compute.matrix_clock_ghz,
+            matrix_clock_8bit_ghz=compute.rested_matrix_clock_8bit_ghz or compute.matrix_clock_8bit_ghz,
+        ),
+    )
 
 
 def _moved(
@@ -184,7 +200,8 @@ def _terms(
     terms[slowest] = main_us
     terms[Bound.LATENCY] = waiting_us + ends_us
     terms[Bound.WORKGROUP_LAUNCH] = started * device.launch.workgroup_clk / device.clk_per_us
-    terms[Bound.L2] = (moved.l2_read / device.l2.read_tb_s + moved.written / device.l2.write_tb_s) / _BYTES_PER_US
+    read_tb_s = (device.l2.bulk_read_tb_s if configuration.bulk else None) or device.l2.read_tb_s
+    terms[Bound.L2] = (moved.l2_read / read_tb_s + moved.written / device.l2.write_tb_s) / _BYTES_PER_US
     fills = fills_us(moved.hbm_read, moved.written, device)
     terms[Bound.MALL] = mixed_us(moved.fabric_read, moved.written, device.mall) + fills
     last_bytes = moved.written * min(1.0, slots / workgroups)

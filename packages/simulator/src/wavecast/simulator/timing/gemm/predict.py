@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Any
 
 from wavecast.simulator.devices import Device
 from wavecast.simulator.timing.gemm.libraries import library
@@ -36,6 +37,7 @@ class GemmPrediction:
         l2_read_bytes: From L2 into the compute units.
         fabric_read_bytes: Into the L2s.
         hbm_read_bytes: From HBM.
+        written_bytes: Written.
         flop: Operations that the result needs.
         sensitivity: Uncertain constants, the one that moves the result most first.
         device: Digest of the device specification.
@@ -53,6 +55,7 @@ class GemmPrediction:
     l2_read_bytes: float
     fabric_read_bytes: float
     hbm_read_bytes: float
+    written_bytes: float
     flop: int
     sensitivity: tuple[Sensitivity, ...]
     device: str
@@ -71,6 +74,7 @@ def predict_gemm(
     position: Position | str = Position.BACK_TO_BACK,
     warm: bool = False,
     mechanisms: Mechanisms = ALL,
+    rested: bool = False,
 ) -> GemmPrediction:
     """Predict how long a matrix multiplication takes.
 
@@ -81,19 +85,20 @@ def predict_gemm(
         position: ``first``: alone between two events. ``back-to-back``: one of a chain of launches.
         warm: Whether an equal launch just before left its operands in the caches.
         mechanisms: What is taken into account; for ablations.
+        rested: Whether nothing hot came before it, as where single launches are measured.
 
     Raises:
         GemmError: if the device cannot run the kernel, or has no matrix instruction for the operands.
         ValueError: if the position is unknown.
     """
     position = Position(position)
-    ranked = rank_kernels(problem, device, kernel, position=position, warm=warm, mechanisms=mechanisms)
+    how: dict[str, Any] = {"position": position, "warm": warm, "mechanisms": mechanisms, "rested": rested}
+    ranked = rank_kernels(problem, device, kernel, **how)
     configuration, point = ranked[0]
     near = [entry for entry in ranked[1:] if entry[1].total_us <= (1 + _CHOICE_TOLERANCE) * point.total_us]
 
     def time_us(changed: Device) -> float:
-        found = evaluate_gemm(problem, configuration, changed, position=position, warm=warm, mechanisms=mechanisms)
-        return found.total_us
+        return evaluate_gemm(problem, configuration, changed, **how).total_us
 
     others = [Sensitivity("kernel", point.total_us, near[-1][1].total_us)] if near else []
     moved = sensitivities(time_us, device, point_us=point.total_us, others=others)
@@ -111,6 +116,7 @@ def predict_gemm(
         l2_read_bytes=point.moved.l2_read,
         fabric_read_bytes=point.moved.fabric_read,
         hbm_read_bytes=point.moved.hbm_read,
+        written_bytes=point.moved.written,
         flop=problem.flop,
         sensitivity=moved,
         device=device.digest,
@@ -125,6 +131,7 @@ def rank_kernels(
     position: Position = Position.BACK_TO_BACK,
     warm: bool = False,
     mechanisms: Mechanisms = ALL,
+    rested: bool = False,
 ) -> list[tuple[Configuration, GemmEvaluation]]:
     """Kernels with their times, the fastest first; of a library only those worth a look at its memory traffic.
 
@@ -145,7 +152,7 @@ def rank_kernels(
     timed = [
         (
             entry,
-            evaluate_gemm(problem, entry, device, position=position, warm=warm, mechanisms=mechanisms),
+            evaluate_gemm(problem, entry, device, position=position, warm=warm, mechanisms=mechanisms, rested=rested),
         )
         for entry in candidates[:_FULLY_EVALUATED]
     ]

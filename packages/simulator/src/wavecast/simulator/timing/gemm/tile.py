@@ -70,6 +70,7 @@ class Configuration:
         chunked: Whether each XCD takes neighbouring tiles, by a mapping in the kernel; else they go to XCDs in turn.
         cluster: Rows and columns of tiles whose workgroups start together and read each panel they share once.
         workgroups_per_cu: At most so many at once on a compute unit.
+        bulk: Whether a copy unit fetches whole blocks of operands, tens of KB at a time, that no cluster shares.
     """
 
     tile: Tile
@@ -80,6 +81,7 @@ class Configuration:
     chunked: bool = False
     cluster: tuple[int, int] = (1, 1)
     workgroups_per_cu: int = 4
+    bulk: bool = False
 
     def __str__(self) -> str:
         parts = [f"{self.tile.m}x{self.tile.n}x{self.tile.k_bytes}B"]

@@ -1,0 +1,185 @@
+"""Time of a kernel that hands its work to units beside the warps, and is not executed: from what it works on.
+
+Tensor cores that a group of warps feeds and copies by the tensor memory accelerator have no instructions whose lanes
+could be followed. What such a kernel moves and multiplies is known from its operands, and when from its tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from wavecast.simulator.devices import Device
+from wavecast.simulator.timing.combine import combine_us
+from wavecast.simulator.timing.gemm import Configuration, GemmProblem, predict_gemm
+from wavecast.simulator.timing.memory_time import mixed_us
+from wavecast.simulator.timing.model import launch_us
+from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity
+from wavecast.simulator.timing.uncertainty import interval, sensitivities
+
+_BYTES_PER_US = 1e6  # of one TB/s
+# What passes through L2 when the parts of a group agree: the maximum and the count are updated, each after a fence of
+# those that wrote or before that of those that read, the count is read until it is full, and then the maximum.
+_UPDATES, _FENCES, _READS = 2, 2, 2
+
+
+@dataclass(frozen=True, slots=True)
+class TiledProduct:
+    """A product by tensor cores, whose operands a copy unit fetches.
+
+    Attributes:
+        problem: What is computed.
+        configuration: With which tiles.
+    """
+
+    problem: GemmProblem
+    configuration: Configuration
+
+
+@dataclass(frozen=True, slots=True)
+class StagedCopy:
+    """A copy that changes what it copies, by persistent workgroups, one a compute unit, which take item after item.
+
+    An item lies in LDS as a whole before it is written, since something of all of it has to be known first.
+
+    Attributes:
+        items: How many there are.
+        programs: Workgroups.
+        read_bytes: Read, all items together.
+        write_bytes: Written.
+        joined: Whether items wait for one another, as parts of a group do.
+    """
+
+    items: int
+    programs: int
+    read_bytes: int
+    write_bytes: int
+    joined: bool
+
+
+Work = TiledProduct | StagedCopy
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledTime:
+    """Time and traffic of one launch.
+
+    Attributes:
+        predicted_us: Point.
+        low_us: Lower end of the interval.
+        high_us: Upper end.
+        bound: What decides it.
+        cause: One sentence that names it.
+        terms: µs by resource, as in ``TimePrediction``.
+        l2_read_bytes: From L2 into the compute units.
+        hbm_read_bytes: From HBM.
+        written_bytes: To L2.
+        kept_bytes: Of these, what the L2 still holds at the end and nobody has written to HBM.
+        sensitivity: Uncertain constants, the one that moves the result most first.
+        device: Digest of the device specification.
+    """
+
+    predicted_us: float
+    low_us: float
+    high_us: float
+    bound: Bound
+    cause: str
+    terms: Mapping[Bound, float]
+    l2_read_bytes: float
+    hbm_read_bytes: float
+    written_bytes: float
+    kept_bytes: float
+    sensitivity: tuple[Sensitivity, ...]
+    device: str
+
+
+def predict_modelled(
+    work: Work, device: Device, *, position: Position = Position.BACK_TO_BACK, rested: bool = False
+) -> ModelledTime:
+    """Predict how long a launch takes that is not executed.
+
+    Args:
+        work: What it does.
+        device: Where.
+        position: Where it stands in its stream.
+        rested: Whether nothing hot came before, as where single calls are measured.
+    """
+    if isinstance(work, StagedCopy):
+        return _copy(work, device, position)
+    found = predict_gemm(work.problem, device, work.configuration, position=position, rested=rested)
+    return ModelledTime(
+        predicted_us=found.predicted_us,
+        low_us=found.low_us,
+        high_us=found.high_us,
+        bound=found.bound,
+        cause=found.cause,
+        terms=found.terms,
+        l2_read_bytes=found.l2_read_bytes,
+        hbm_read_bytes=found.hbm_read_bytes,
+        written_bytes=found.written_bytes,
+        kept_bytes=kept_bytes(found.hbm_read_bytes, found.written_bytes, device),
+        sensitivity=found.sensitivity,
+        device=found.device,
+    )
+
+
+def kept_bytes(read_bytes: float, written_bytes: float, device: Device) -> float:
+    """What an L2 that writes nothing back at the end of a launch holds of its writes: their share of what came last."""
+    if device.l2.write_back_bytes_per_clk is not None or not written_bytes:
+        return 0.0
+    room = device.l2.bytes_per_xcd * device.compute.num_xcd
+    return min(written_bytes, room * written_bytes / (read_bytes + written_bytes))
+
+
+def _copy(work: StagedCopy, device: Device, position: Position) -> ModelledTime:
+    def time_us(changed: Device) -> float:
+        return combine_us(_copy_terms(work, changed, position), changed)
+
+    terms = _copy_terms(work, device, position)
+    point_us = combine_us(terms, device)
+    moved = sensitivities(time_us, device, point_us=point_us)
+    low, high = interval(time_us, device, moved, point_us=point_us)
+    rounds = -(-work.items // work.programs)
+    each_us = (terms[Bound.OVERLAP]) / rounds
+    return ModelledTime(
+        predicted_us=point_us,
+        low_us=low,
+        high_us=high,
+        bound=max((Bound.HBM, Bound.OVERLAP), key=lambda name: terms[name]),
+        cause=f"HBM moves {work.read_bytes / 1e6:,.1f} MB in and {work.write_bytes / 1e6:,.1f} MB out, in {rounds:,} "
+        f"rounds of {work.programs} items, between which {each_us:.1f} µs pass in which a unit asks for nothing",
+        terms=MappingProxyType(terms),
+        l2_read_bytes=work.read_bytes,
+        hbm_read_bytes=work.read_bytes,
+        written_bytes=work.write_bytes,
+        kept_bytes=kept_bytes(work.read_bytes, work.write_bytes, device),
+        sensitivity=moved,
+        device=device.digest,
+    )
+
+
+def _copy_terms(work: StagedCopy, device: Device, position: Position) -> dict[Bound, float]:
+    """µs by resource.
+
+    An item is read while the one before it is written. Then its last bytes have to come, what has to be known of it is
+    found out, with other units if items are joined, and its first bytes are written: meanwhile the unit asks for
+    nothing.
+    """
+    waits_clk = device.hbm.latency_clk + device.l2.store_ack_clk
+    if work.joined:
+        waits_clk += _UPDATES * device.atomics.latency_clk + _FENCES * device.fences.writeback_clk
+        waits_clk += _READS * device.l2.latency_clk
+    rounds = -(-work.items // work.programs)
+    terms = dict.fromkeys(Bound, 0.0)
+    moving_us = mixed_us(work.read_bytes, work.write_bytes, device.hbm)
+    terms[Bound.HBM] = moving_us
+    terms[Bound.L2] = (
+        work.read_bytes / (device.l2.bulk_read_tb_s or device.l2.read_tb_s) + work.write_bytes / device.l2.write_tb_s
+    ) / _BYTES_PER_US
+    terms[Bound.WORKGROUP_LAUNCH] = work.programs * device.launch.workgroup_clk / device.clk_per_us
+    # Equal items on as many units: the last round takes as long as a full one.
+    unfilled_us = moving_us * (rounds * work.programs / work.items - 1)
+    terms[Bound.OVERLAP] = unfilled_us + rounds * waits_clk / device.clk_per_us
+    terms[Bound.LAUNCH] = launch_us(device, position, working_us=combine_us(terms, device))
+    return terms
