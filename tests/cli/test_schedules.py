@@ -71,6 +71,8 @@ def test_our_path_fetches_from_all_peers_of_a_mesh_at_once_and_visits_rows_as_th
     awaited = list(dict.fromkeys(kernel.tile_waits))
     assert awaited == [None, 8, 12, 0, 9, 13, 1, 10, 14, 2, 11, 15, 3]
     assert {kernel.tile_waits.count(signal) for signal in awaited[1:]} == {len(kernel.tile_waits) // 16}
+    assert kernel.workgroups == 304
+    assert kernel.late_workgroups == ((11, 8), (15, 8), (3, 8))  # when the last rows of their peer are there
 
 
 def test_over_a_switch_our_path_fetches_one_chunk_after_another() -> None:

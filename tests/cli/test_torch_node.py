@@ -49,7 +49,7 @@ class Problem:
 
             def program(group: NodeGroup) -> list[tuple[torch.Tensor, torch.Tensor]]:
                 chunk_bytes = self.rows * self.k * self.dtype.itemsize
-                workspace = make_workspace(group.symmetric_memory(chunk_bytes + 1024))
+                workspace = make_workspace(group.symmetric_memory(chunk_bytes + 512 + 4 * self.rows))
                 own, b_inverse = None, None
                 if self.dtype.itemsize == 1:
                     own, b_inverse = torch.full((self.rows, 1), 2.0 ** group.rank()), torch.tensor(0.5)
@@ -91,6 +91,24 @@ def test_the_kernel_in_hip_is_right_on_every_rank(
 def test_all_gather_matmul_is_right_on_every_rank(ranks: int, engine: Engine) -> None:
     """Rows that straddle tiles, and two calls back to back: the second's signals are not the first's."""
     Problem(ranks, rows=40, calls=2).run(ranks, engine, COPY_ENGINES)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "rows", "engine", "dtype", "code"),
+    [
+        (2, 300, None, torch.bfloat16, "triton"),
+        (3, 600, None, E4M3FNUZ.dtype, "triton"),
+        (4, 520, None, torch.bfloat16, "hip"),
+        (4, 300, "blit", torch.bfloat16, "triton"),
+        (8, 300, None, torch.bfloat16, "triton"),
+    ],
+)
+def test_several_signals_a_chunk_from_all_ranks_at_once(
+    ranks: int, rows: int, engine: Engine | None, dtype: torch.dtype, code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two or three signals a chunk, in a drawn order; programs that have fetched take tiles too."""
+    monkeypatch.setenv("WAVECAST_ASYNC_TP_CODE", code)
+    Problem(ranks, rows, n=40, k=32, dtype=dtype, calls=2).run(rows + ranks, engine)
 
 
 @pytest.mark.parametrize("seed", range(3))

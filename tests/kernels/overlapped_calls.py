@@ -11,6 +11,7 @@ from symmetric import StreamedMemory
 
 from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul, launch_factor
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
+from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.device import active_arch
 from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
@@ -29,7 +30,8 @@ class Case:
     """One call of one rank, with everything that it needs on the GPU."""
 
     def __init__(self, m: int, n: int, k: int, dtype: torch.dtype, *, ranks: int = 2, rank: int = 0, tma: bool = True,
-                 scaled_rows: bool = False, **memory: int) -> None:  # fmt: skip
+                 scaled_rows: bool = False, engine: Engine | None = None, full_mesh: bool = False,
+                 **memory: int) -> None:  # fmt: skip
         rows = m // ranks
         fp8 = dtype == FP8
         self.a = normal(m, k, dtype, seed=0)
@@ -41,7 +43,7 @@ class Case:
         tma_bytes = (2, self.b.stride(1) * size) if tma and k * size % 16 == 0 and n % 8 == 0 else None
         self.plan = plan_all_gather_matmul(
             shard_rows=rows, columns=n, length=k, ranks=ranks, element_bytes=size, arch=active_arch(),
-            tma_bytes=tma_bytes,
+            tma_bytes=tma_bytes, engine=engine, full_mesh=full_mesh,
         )  # fmt: skip
         self.per_row = scaled_rows and fp8
         self.shard = self.a[rank * rows : (rank + 1) * rows].clone()

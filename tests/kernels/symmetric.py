@@ -22,6 +22,7 @@ class ImmediateMemory:
         withheld: signals that do not come, nor what was copied on their stream before them: it is NaN instead.
         device: of the buffers.
         full_mesh: whether every two ranks have a link of their own.
+        synchronize: called at a barrier, where launches do not end at once.
     """
 
     def __init__(
@@ -34,9 +35,10 @@ class ImmediateMemory:
         withheld: Collection[int] = (),
         device: str = "cpu",
         full_mesh: bool = False,
+        synchronize: Callable[[], object] = lambda: None,
     ) -> None:
         self.rank, self.ranks, self.window_bytes, self.signal_count = rank, ranks, window_bytes, 64
-        self.full_mesh = full_mesh
+        self.full_mesh, self._synchronize = full_mesh, synchronize
         self.buffers = [torch.zeros(window_bytes, dtype=torch.uint8, device=device) for _ in range(ranks)]
         self.pads = [torch.zeros(64, dtype=torch.int32, device=device) for _ in range(ranks)]
         self.withheld = set(withheld)
@@ -87,6 +89,7 @@ class ImmediateMemory:
 
     def barrier(self, stream: str) -> None:
         self.done.append(("barrier", stream))
+        self._synchronize()
 
     def _addresses_of(self, tensors: list[torch.Tensor]) -> torch.Tensor:
         """Made once: while a graph is captured, nothing can be brought to a device."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from gemms import exact_and_size, fill_nan, scales, values
@@ -13,7 +14,7 @@ from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_a
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import Layout
 from wavecast.kernels.async_tp.transport import Engine, TransportPlan
-from wavecast.kernels.async_tp.workspace import Workspace
+from wavecast.kernels.async_tp.workspace import Workspace, make_workspace
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,21 @@ def memory_of(call: Call, rank: int, **options: object) -> ImmediateMemory:
     memory = ImmediateMemory(rank, call.ranks, rows_bytes + 4 * call.rows + 512, **options)
     fill_windows(memory, call)
     return memory
+
+
+@dataclass(frozen=True)
+class OneRank:
+    """The one rank of a virtual node, which is the active device."""
+
+    arch: str
+    rank: Any
+
+    def workspace(self, call: Call, rank: int, **options: object) -> Workspace:
+        """Of one rank of a group whose others' windows are full; a call has ended when it returns."""
+        device = self.rank.device
+        return make_workspace(
+            memory_of(call, rank, address_of=device.address_of, synchronize=self.rank.synchronize, **options)
+        )
 
 
 def fill_windows(memory: ImmediateMemory, call: Call) -> None:

@@ -8,7 +8,7 @@ from itertools import takewhile
 import numpy as np
 import pytest
 import torch
-from gather_cases import fill_windows, make_call, memory_of, run_rank, small_plans
+from gather_cases import OneRank, fill_windows, make_call, memory_of, run_rank, small_plans
 from gemms import assert_exact, assert_within_bound
 from symmetric import ImmediateMemory
 
@@ -20,7 +20,7 @@ from wavecast.kernels.device import native_format
 from wavecast.simulator.virtual import active_virtual_device, virtual_device
 
 pytestmark = pytest.mark.execute
-POLLS = 3
+POLLS, LONG_POLLS = 3, 1 << 30
 
 
 def workspace_of(call, rank, **options):
@@ -29,22 +29,24 @@ def workspace_of(call, rank, **options):
 
 @pytest.mark.parametrize("engine", ["copy-engine", "blit", "fetcher"])
 @pytest.mark.parametrize("rank", [0, 2])
-def test_every_tile_once_from_every_chunk(virtual_arch: str, engine: str, rank: int) -> None:
+def test_every_tile_once_from_every_chunk(one_rank: OneRank, engine: str, rank: int) -> None:
     """Rows that straddle chunks, columns and sums beyond whole tiles; outputs and the gathered matrix begin as NaN."""
     call = make_call(75, [200], 144, 4, torch.bfloat16)
-    workspace = workspace_of(call, rank)
-    gathered, (out,) = run_rank(call, workspace, small_plans(call, virtual_arch, engine, polls=POLLS), own_rows=True)
+    workspace = one_rank.workspace(call, rank)
+    gathered, (out,) = run_rank(
+        call, workspace, small_plans(call, one_rank.arch, engine, polls=LONG_POLLS), own_rows=True
+    )
     assert_exact(out, call.exact_and_size()[0])
     assert torch.equal(gathered, call.a)
     assert workspace.state.tolist()[:2] == [2, 0]
 
 
 @pytest.mark.parametrize(("engine", "rank"), [("copy-engine", 0), ("fetcher", 3), ("blit", 2)])
-def test_chunks_of_all_ranks_at_once_in_parts(virtual_arch: str, engine: str, rank: int) -> None:
+def test_chunks_of_all_ranks_at_once_in_parts(one_rank: OneRank, engine: str, rank: int) -> None:
     """Parts of 40 of 75 rows, which begin and end within tiles and chunks."""
     call = make_call(75, [200], 144, 4, torch.bfloat16)
-    workspace = workspace_of(call, rank)
-    plans = small_plans(call, virtual_arch, engine, polls=POLLS, signal_rows=40, full_mesh=True)
+    workspace = one_rank.workspace(call, rank)
+    plans = small_plans(call, one_rank.arch, engine, polls=LONG_POLLS, signal_rows=40, full_mesh=True)
     assert plans[0].transport.peers == 3
     gathered, (out,) = run_rank(call, workspace, plans, own_rows=True)
     assert_exact(out, call.exact_and_size()[0])
@@ -77,12 +79,12 @@ def test_tiles_are_visited_in_the_order_of_arrival_up_to_the_signal_that_does_no
     assert torch.equal(out[wanted].double(), call.exact_and_size()[0][wanted])
 
 
-def test_fp8_with_scales_bias_and_two_factors(virtual_arch: str) -> None:
+def test_fp8_with_scales_bias_and_two_factors(one_rank: OneRank) -> None:
     """Scales of rows, on the one device, are gathered as the rows are; the second launch fetches nothing again."""
-    dtype = native_format(virtual_arch).dtype
-    call = make_call(40, [72, 136], 160, 3, dtype, scaled_rows=virtual_arch == "gfx942", biased=True)
-    workspace = workspace_of(call, 1)
-    plans = small_plans(call, virtual_arch, "fetcher", polls=POLLS, signal_rows=24, full_mesh=True)
+    dtype = native_format(one_rank.arch).dtype
+    call = make_call(40, [72, 136], 160, 3, dtype, scaled_rows=one_rank.arch == "gfx942", biased=True)
+    workspace = one_rank.workspace(call, 1)
+    plans = small_plans(call, one_rank.arch, "fetcher", polls=LONG_POLLS, signal_rows=24, full_mesh=True)
     _, outs = run_rank(call, workspace, plans)
     for index, out in enumerate(outs):
         assert_exact(out, call.exact_and_size(index)[0])
@@ -98,17 +100,17 @@ def test_within_the_bound_of_float64(virtual_arch: str) -> None:
     assert_within_bound(out, exact, size, 144 + 1)
 
 
-def test_later_calls_wait_for_their_own_signals(virtual_arch: str) -> None:
+def test_later_calls_wait_for_their_own_signals(one_rank: OneRank) -> None:
     """The number of the call is on the device: the signals of an earlier one do not count."""
     first, second = (make_call(64, [128], 64, 2, torch.bfloat16, seed=seed) for seed in (1, 2))
-    workspace = workspace_of(first, 0)
-    plans = small_plans(first, virtual_arch, "fetcher", polls=POLLS)
+    workspace = one_rank.workspace(first, 0)
+    plans = small_plans(first, one_rank.arch, "fetcher", polls=LONG_POLLS)
     run_rank(first, workspace, plans)
     fill_windows(workspace.memory, second)
     _, (out,) = run_rank(second, workspace, plans)
     assert_exact(out, second.exact_and_size()[0])
     workspace.memory.withheld.add(1)
-    plans = small_plans(first, virtual_arch, "copy-engine", polls=POLLS)
+    plans = small_plans(first, one_rank.arch, "copy-engine", polls=POLLS)
     run_rank(first, workspace, plans)
     with pytest.raises(SignalTimeoutError, match="chunk 1: its signal was to be 3 and is 2"):
         workspace.check()
@@ -132,11 +134,11 @@ def test_a_tile_is_read_only_after_its_chunks_signal(virtual_arch: str, missing:
 
 
 @pytest.mark.parametrize("rows", [255, 256, 257, 320])
-def test_e2_shards_of_any_number_of_rows(virtual_arch: str, rows: int) -> None:
+def test_e2_shards_of_any_number_of_rows(one_rank: OneRank, rows: int) -> None:
     """With the tile that large shapes have, of 256 x 128; N and K are no multiples of it either."""
     call = make_call(rows, [136], 72, 2, torch.bfloat16)
-    workspace = workspace_of(call, 1)
-    plans = small_plans(call, virtual_arch, "fetcher", polls=POLLS, block_m=256, num_warps=8)
+    workspace = one_rank.workspace(call, 1)
+    plans = small_plans(call, one_rank.arch, "fetcher", polls=LONG_POLLS, block_m=256, num_warps=8)
     _, (out,) = run_rank(call, workspace, plans)
     assert_exact(out, call.exact_and_size()[0])
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 from overlapped_calls import FP8, Case, Scatter, captured, normal
 
+from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError
 
 pytestmark = pytest.mark.gpu
@@ -47,6 +48,24 @@ def test_late_chunks_and_replays_with_changing_inputs(
         case.out.fill_(float("nan"))
         graph.replay()
         case.assert_right(f"replay {replay}")
+
+
+@DTYPES
+@pytest.mark.parametrize("engine", ["fetcher", "copy-engine"])
+def test_chunks_of_all_ranks_at_once_in_parts(dtype: torch.dtype, engine: Engine) -> None:
+    """Three signals a chunk by programs of the kernel that fetch, one by streams; 200 replays."""
+    case = Case(2400, 520, 336, dtype, ranks=4, rank=3, tma=False, scaled_rows=dtype == FP8, engine=engine,
+                full_mesh=True)  # fmt: skip
+    assert case.plan.transport.peers == 3
+    case.call()
+    case.assert_right("first call")
+    graph = captured(case.call)
+    for replay in range(200):
+        graph.replay()
+        if replay % 20 == 0:
+            case.assert_right(f"replay {replay}")
+    graph.replay()
+    case.assert_right("last replay")
 
 
 @KERNELS

@@ -230,3 +230,17 @@ def test_a_node_needs_links_and_a_possible_number_of_gpus() -> None:
         Node(load_device("mi300a"), 2)
     with pytest.raises(OverlapError, match="9 GPUs do not make a node"):
         Node(MI300X, 9)
+
+
+def test_late_workgroups_hold_their_units_and_take_tiles_when_their_signal_is_there() -> None:
+    # 10 tiles of 20 us; 2 workgroups, one of which begins when its copy has come.
+    late = kernel("k", 2, (None,) * 10, late_workgroups=((7, 1),))
+    copy = Copy(1, 0, 1_000_000, "fetcher")
+    made = program(2, (0, "s", [late]), (0, "f", [copy, WriteSignal(0, 7)]))
+    node = Node(MI300X, 2)
+    outcome = run(node, made, us=MI300X.launch.back_to_back_us + 100.0)
+    arrives = 1_000_000 / node.pair_gb_s("fetcher", both=False) * 1e-3
+    first = MI300X.launch.back_to_back_us
+    ends = sorted([*(first + 20.0 * i for i in range(1, 11)), *(arrives + 20.0 * i for i in range(1, 11))])
+    assert span(outcome, "k").units == 2
+    assert span(outcome, "k").end_us == pytest.approx(ends[9], abs=0.01)

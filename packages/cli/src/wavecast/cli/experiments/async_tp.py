@@ -203,9 +203,12 @@ def _wavecast_kernel(product: Product, node: Node, plan: AllGatherMatmulPlan, ra
         "M": product.m, "N": product.n, "K": product.k, "dtype": product.dtype, "block_m": tiles.block_m,
         "block_n": tiles.block_n,
     }  # fmt: skip
-    # Workgroups that fetch keep their compute units to themselves.
-    units = min(node.device.compute.num_cu - transport.fetchers, transport.most_units)
-    return Kernel("async matmul", "async-matmul", shape, min(units, len(waits)), waits)
+    # Workgroups that fetch take tiles when they have fetched their last rows.
+    last = [order[-peer] for peer in range(transport.peers, 0, -1)] if transport.fetchers else []
+    late = tuple((signal, transport.fetchers // transport.peers) for signal in last)
+    units = min(node.device.compute.num_cu, transport.most_units)
+    workgroups = min(units, len(waits) + transport.fetchers)
+    return Kernel("async matmul", "async-matmul", shape, workgroups, waits, late_workgroups=late)
 
 
 _PIECES = 16  # of a part that is written to another GPU while the next piece is computed

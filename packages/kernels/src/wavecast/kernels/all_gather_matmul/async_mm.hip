@@ -54,7 +54,7 @@ constexpr u32 OUTSIDE = 0x80000000u; /* an offset beyond every buffer */
 constexpr int RESOURCE_WORD = 0x27000; /* raw buffer, 32-bit elements */
 
 /* Words of the state, as in device_signals.py. */
-constexpr int CALL = 0, DONE = 1, FETCHED = 2;
+constexpr int CALL = 0, DONE = 1, FETCHED = 2, TURNS = 2 + 63;
 
 /* Byte of a piece of a row. Rows that are SIDE or a multiple of LINES apart have the same order. */
 DEVICE int place_of(int row, int piece) {
@@ -72,6 +72,13 @@ DEVICE void workgroup_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup");
+}
+
+/* Waits until the stores of all waves are through, so that one can release them: a release by one wave is of what has
+   come to the caches, and a barrier waits for LDS alone. */
+DEVICE void finish_stores() {
+  asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
+  workgroup_barrier();
 }
 
 /* Waits until a signal has reached ``expected``, modulo 2^32; what was written before it is then seen by the whole
@@ -105,13 +112,32 @@ DEVICE void report_failure(u32 *failure, u32 index, u32 expected, u32 seen) {
   }
 }
 
-/* The last workgroup that comes here raises the number of the call; all have read it by then. */
-DEVICE void finish_call(u32 *state, u32 call, u32 workgroups) {
+/* The number of a turn that no other workgroup of a die has taken. */
+DEVICE int take_turn(u32 *state, int die, u32 *turn_in_lds) {
+  if (__builtin_amdgcn_workitem_id_x() == 0)
+    *turn_in_lds = __scoped_atomic_fetch_add(state + TURNS + die, 1u, __ATOMIC_RELAXED, AGENT);
   workgroup_barrier();
+  const int turn = uniform(*turn_in_lds);
+  workgroup_barrier(); /* the word is part of the operands' memory */
+  return turn;
+}
+
+/* Number of the tile that is a die's ``turn``-th. In a round each die has ``turns`` of them that are behind one another,
+   so that its workgroups share operands; what is left for the last round is shared out among the dies. */
+DEVICE int tile_of_turn(int turn, int turns, int die, int dies, int tiles) {
+  const int first = turn / turns * (turns * dies), inside = turn % turns;
+  return first + (first + turns * dies <= tiles ? die * turns + inside : inside * dies + die);
+}
+
+/* The last workgroup that comes here begins the turns of ``dies`` anew, and raises the number of the call if this is
+   its last launch; all have read it by then. */
+DEVICE void finish_call(u32 *state, u32 call, u32 workgroups, int dies, int last) {
+  finish_stores();
   if (__builtin_amdgcn_workitem_id_x() != 0) return;
   if (__scoped_atomic_fetch_add(state + DONE, 1u, __ATOMIC_ACQ_REL, AGENT) == workgroups - 1) {
     state[DONE] = 0;
-    state[CALL] = call + 1;
+    for (int die = 0; die < dies; ++die) state[TURNS + die] = 0;
+    if (last) state[CALL] = call + 1;
   }
 }
 
@@ -289,11 +315,9 @@ DEVICE void copy_part(char *target, Window source, u64 bytes, int part, int part
   }
 }
 
-/* Counts a part of a chunk as written; the one that counts the last sets the signal. A release by one wave is of what
-   has come to the caches, and a barrier waits for LDS alone: each wave waits for its own stores first. */
+/* Counts a part of a chunk as written; the one that counts the last sets the signal. */
 DEVICE void count_and_signal(u32 *count, u32 parts, u32 *signal, u32 call) {
-  asm volatile("s_waitcnt vmcnt(0)" ::: "memory");
-  workgroup_barrier();
+  finish_stores();
   if (__builtin_amdgcn_workitem_id_x() != 0) return;
   if (__scoped_atomic_fetch_add(count, 1u, __ATOMIC_RELEASE, SYSTEM) == parts - 1) {
     __scoped_atomic_exchange_n(count, 0u, __ATOMIC_ACQUIRE, SYSTEM);
@@ -370,6 +394,10 @@ DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows,
   const int workgroup = (int)__builtin_amdgcn_workgroup_id_x() - fetchers, workgroups = all_workgroups - fetchers;
   const u32 call = state[CALL];
   if (workgroup < 0) fetch_chunks(arguments_here(), call, workgroup + fetchers);
+  /* Workgroups of a die take turns at its tiles. The first ones are theirs from the start; those that fetch come
+     behind. */
+  const int turns = workgroups / xcds;
+  const int die = (workgroup < 0 ? workgroup + fetchers : workgroup) % xcds;
   const int tiles_m = (m + TILE - 1) / TILE, tiles_n = (n + TILE - 1) / TILE;
   const int own_start = rank * shard_rows, own_end = own_start + shard_rows;
   const int steps = (k_bytes + STEP - 1) / STEP;
@@ -377,8 +405,10 @@ DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows,
   u64 arrived = 0;
   Group group = {0, 0, 0};
   const int tiles = tiles_m * tiles_n;
-  int tile = workgroup < 0 ? tiles : workgroup % xcds * (workgroups / xcds) + workgroup / xcds;
-  for (; tile < tiles; tile += workgroups) {
+  int turn = workgroup < 0 ? turns + take_turn(state, die, (u32 *)lds) : workgroup / xcds;
+  for (;;) {
+    const int tile = tile_of_turn(turn, turns, die, xcds, tiles);
+    if (tile >= tiles) break;
     const int in_band = band * tiles_n;
     const int which = tile / in_band, inside = tile % in_band;
     const int rows_of_band = tiles_m - which * band < band ? tiles_m - which * band : band;
@@ -457,8 +487,9 @@ DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows,
     }
     store_part<Out>(sums, lds + wave * PANEL_BYTES, first_row, first_column, row, column, lane);
     workgroup_barrier();
+    turn = fetchers ? turns + take_turn(state, die, (u32 *)lds) : turn + turns;
   }
-  if (last) finish_call(state, call, all_workgroups);
+  if (last || fetchers) finish_call(state, call, all_workgroups, fetchers ? xcds : 0, last);
 }
 
 #define KERNEL(NAME, TYPE, OUT)                                                                                       \

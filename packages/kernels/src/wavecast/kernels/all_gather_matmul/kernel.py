@@ -14,7 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
-from wavecast.kernels.async_tp.device_signals import CALL, finish_call, report_failure, wait_for_signal
+from wavecast.kernels.async_tp.device_signals import CALL, finish_call, report_failure, take_turn, wait_for_signal
 from wavecast.kernels.async_tp.kernel_fetch import fetch_chunks
 from wavecast.kernels.grouped_gemm.tiles import (
     column_scales,
@@ -30,6 +30,19 @@ def rotated(tile_m, tiles_m, shard_rows, rank, BLOCK_M: tl.constexpr):
     """Row of tiles that is visited as ``tile_m``-th: the first one that begins in this rank's chunk is the 0th."""
     turned = tile_m + tl.cdiv(rank * shard_rows, BLOCK_M)
     return tl.where(turned >= tiles_m, turned - tiles_m, turned)
+
+
+@triton.jit
+def tile_of_turn(turn, turns, die, tiles, XCDS: tl.constexpr):
+    """Number of the tile that is a die's ``turn``-th.
+
+    In a round each die has ``turns`` of them that are behind one another, so that its programs share operands; what is
+    left for the last round is shared out among the dies.
+    """
+    first = turn // turns * (turns * XCDS)
+    inside = turn % turns
+    whole = first + turns * XCDS <= tiles
+    return first + tl.where(whole, die * turns + inside, inside * XCDS + die)
 
 
 @triton.jit
@@ -112,8 +125,6 @@ def all_gather_matmul_kernel(
             fetch_chunks(words_ptr, a_inverse_ptr, windows_ptr, signals_ptr, state_ptr, call, row_elements, shard_rows,
                          signal_rows, scales_at, rank, ranks, FETCH_SCALES, FETCHERS, PEERS, FETCH_BLOCK,
                          ON_GFX)  # fmt: skip
-    program = tl.program_id(0) - FETCHERS
-    programs = tl.num_programs(0) - FETCHERS
     n = n_units * N_UNIT
     k = k_units * UNIT
     tiles_m = tl.cdiv(m, BLOCK_M)
@@ -123,9 +134,18 @@ def all_gather_matmul_kernel(
     place = (rank * 0, rank * 0, rank * 0)
     arrived = tl.full((), 0, tl.int64)
     tiles = tiles_m * tiles_n
-    tile = program % XCDS * (programs // XCDS) + program // XCDS
-    if program < 0:
-        tile = tiles
+    # Programs of a die take turns at its tiles. The first ones are theirs from the start; those that fetch come behind.
+    programs = tl.num_programs(0) - FETCHERS
+    turns = programs // XCDS
+    program = tl.program_id(0) - FETCHERS
+    die = (program + FETCHERS) % XCDS
+    turn = program // XCDS
+    if FETCHERS > 0:
+        if program < 0:
+            turn = turns + take_turn(state_ptr, die, ON_GFX)
+        else:
+            die = program % XCDS
+    tile = tile_of_turn(turn, turns, die, tiles, XCDS)
     while tile < tiles:
         visit_m, tile_n = tile_position(tile, tiles_m, tiles_n, BAND)
         if PEERS == 1:
@@ -172,8 +192,12 @@ def all_gather_matmul_kernel(
             if BIASED:
                 acc += column_scales(bias_ptr + column, BLOCK_N, n - column).to(tl.float32)
             store_tile(out_ptr + row.to(tl.int64) * n + column, acc, n_units, N_UNIT, m - row, n - column, ON_GFX)
-            tile += programs
+            if FETCHERS > 0:
+                turn = turns + take_turn(state_ptr, die, ON_GFX)
+            else:
+                turn += turns
+            tile = tile_of_turn(turn, turns, die, tiles, XCDS)
         else:  # what is not there now will not be: the other programs find out by themselves
             tile = tiles
-    if LAST:
-        finish_call(state_ptr, call, tl.num_programs(0), ON_GFX)
+    if LAST or FETCHERS > 0:
+        finish_call(state_ptr, call, tl.num_programs(0), ON_GFX, LAST, XCDS if FETCHERS > 0 else 0)

@@ -11,12 +11,19 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from wavecast.kernels.async_tp.selection import MOST_SIGNALS
+from wavecast.kernels.grouped_gemm.plan import XCDS
+
 CALL = tl.constexpr(0)
 """Word of the state that holds the number of the call, from 1 on."""
 DONE = tl.constexpr(1)
 """Word of the state that counts the programs that are through."""
 FETCHED = tl.constexpr(2)
 """First of the words of the state, one a signal, that count the fetchers that are through with its rows."""
+TURNS = tl.constexpr(2 + MOST_SIGNALS)
+"""First of the words of the state, one a die, that count the turns of tiles that its programs have taken."""
+STATE_WORDS = 2 + MOST_SIGNALS + XCDS
+"""Words of the state."""
 
 
 @triton.jit
@@ -110,9 +117,23 @@ def report_failure(failure_ptr, index, expected, seen, ON_GFX: tl.constexpr):
 
 
 @triton.jit
-def finish_call(state_ptr, call, programs, ON_GFX: tl.constexpr):
-    """The last program that comes here raises the number of the call; all have read it by then."""
+def take_turn(state_ptr, die, ON_GFX: tl.constexpr):
+    """The number of a turn that no other program of a die has taken."""
+    return same_in_all_lanes(tl.atomic_add(state_ptr + TURNS + die, 1, sem="relaxed", scope="gpu"), ON_GFX)
+
+
+@triton.jit
+def finish_call(state_ptr, call, programs, ON_GFX: tl.constexpr, LAST: tl.constexpr = True, DIES: tl.constexpr = 0):
+    """The last program that comes here raises the number of the call; all have read it by then.
+
+    Args:
+        LAST: whether no further launch belongs to the call.
+        DIES: whose programs have taken turns, which begin anew.
+    """
     done = same_in_all_lanes(tl.atomic_add(state_ptr + DONE, 1, sem="acq_rel", scope="gpu"), ON_GFX)
     if done == programs - 1:
         tl.store(state_ptr + DONE, 0)
-        tl.store(state_ptr + CALL, call + 1)
+        for die in tl.static_range(DIES):
+            tl.store(state_ptr + TURNS + die, 0)
+        if LAST:
+            tl.store(state_ptr + CALL, call + 1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from wavecast.kernels.async_tp.selection import MOST_SIGNALS
+from wavecast.kernels.async_tp.device_signals import STATE_WORDS
 from wavecast.kernels.async_tp.symmetric import SymmetricMemory
 from wavecast.kernels.kept_launch import KeptLaunch
 
@@ -70,7 +70,7 @@ class Workspace:
 def make_workspace(memory: SymmetricMemory) -> Workspace:
     """A workspace whose first call is number 1; its signals are zero."""
     own = memory.signals(memory.rank)
-    state = torch.zeros(2 + MOST_SIGNALS, dtype=torch.int32, device=own.device)
+    state = torch.zeros(STATE_WORDS, dtype=torch.int32, device=own.device)
     state[0] = 1
     failure = torch.zeros(4, dtype=torch.int32, pin_memory=own.device.type == "cuda")
     return Workspace(memory, state, failure)

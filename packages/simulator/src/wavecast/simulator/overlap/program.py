@@ -168,11 +168,13 @@ class ProgramLike(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """See ``KernelLike``; ``tile_signals`` says which signals of its own rank a kernel writes itself.
+    """See ``KernelLike``; what else a persistent kernel may do beside its tiles.
 
     Attributes:
         tile_signals: Pairs of a number of finished tiles and the signal that is then set to 1: a kernel that announces
             its output chunk by chunk.
+        late_workgroups: Pairs of a signal of its own rank and the workgroups, of all of them, that take their first
+            tile when it is there: they hold their compute units from the start, and do something else before.
     """
 
     name: str
@@ -182,6 +184,7 @@ class Kernel:
     tile_waits: tuple[int | None, ...] = ()
     compute_units: int | None = None
     tile_signals: tuple[tuple[int, int], ...] = ()
+    late_workgroups: tuple[tuple[int, int], ...] = ()
     kind: Literal["kernel"] = "kernel"
 
 

@@ -28,6 +28,8 @@ class Running:
         persistent: Whether workgroups keep their unit from tile to tile.
         waits: For each tile the signal that it waits for.
         signals: Pairs of a number of finished tiles and the signal that is then set.
+        late: Signals and the workgroups that take their first tile when these are there, of those without a unit.
+        joining: The same of those that hold a unit.
         shares: Workgroups that are still due on each engine; empty where any engine will do.
         next_tile: First tile that no workgroup has taken, of a persistent kernel.
         waiting: Workgroups that hold a unit and wait, by signal.
@@ -51,6 +53,8 @@ class Running:
     persistent: bool
     waits: tuple[int | None, ...] = ()
     signals: tuple[tuple[int, int], ...] = ()
+    late: list[tuple[int, int]] = field(default_factory=list)
+    joining: dict[int, int] = field(default_factory=dict)
     shares: list[int] = field(default_factory=list)
     next_tile: int = 0
     waiting: dict[int, list[float]] = field(default_factory=dict)

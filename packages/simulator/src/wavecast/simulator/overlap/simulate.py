@@ -141,6 +141,8 @@ class Simulation:
         for running in list(self.launched[rank]):
             if signal in running.waiting and value >= 1:
                 self._wake(running, signal)
+            if signal in running.joining and value >= 1:
+                self._next_tiles(running, running.joining.pop(signal))
 
     def _until(self, rank: int, signal: int, value: int) -> Steps:
         if self.signals[rank].get(signal, 0) < value:
@@ -288,17 +290,19 @@ class Simulation:
             item, workgroups, most_units=most, tile_us=tile_us, tiles=tiles, persistent=persistent,
             tile_gb_s=time.hbm_bytes / tiles / tile_us * 1e-3,
             waits=kernel.tile_waits, signals=tuple(getattr(kernel, "tile_signals", ())),
+            late=tuple(getattr(kernel, "late_workgroups", ())),
         )  # fmt: skip
 
     def _launch(
         self, item: Item, workgroups: int, *, most_units: int, tile_us: float, tiles: int, tile_gb_s: float = 0.0,
         persistent: bool = False, waits: tuple[int | None, ...] = (), signals: tuple[tuple[int, int], ...] = (),
+        late: tuple[tuple[int, int], ...] = (),
     ) -> Running:  # fmt: skip
         rank = item.stream.rank
         self._arrivals += 1
         running = Running(
             item, item.stream.priority, self._arrivals, workgroups, workgroups, most_units, tile_us, tile_gb_s, tiles,
-            self.env.event(), [0] * self.node.engines, persistent, waits, signals,
+            self.env.event(), [0] * self.node.engines, persistent, waits, signals, list(late),
         )  # fmt: skip
         if workgroups < self.node.engines:
             others = [other.shares for other in self.launched[rank] if other.shares]
@@ -343,9 +347,24 @@ class Simulation:
             if not running.pending:
                 running.finished.succeed()
         elif running.persistent:
-            self._next_tiles(running, workgroups)
+            self._next_tiles(running, workgroups - self._keep_late(running, workgroups))
         else:
             self._start(running, workgroups)
+
+    def _keep_late(self, running: Running, workgroups: int) -> int:
+        """How many workgroups that have just got a unit take no tile before a signal; the late ones are the first."""
+        kept = 0
+        while running.late and kept < workgroups:
+            signal, count = running.late.pop(0)
+            now = min(count, workgroups - kept)
+            if now < count:
+                running.late.insert(0, (signal, count - now))
+            if self.signals[running.item.stream.rank].get(signal, 0) < 1:
+                running.joining[signal] = running.joining.get(signal, 0) + now
+                kept += now
+            else:
+                workgroups -= now
+        return kept
 
     def _start(self, running: Running, count: int) -> None:
         rank = running.item.stream.rank
