@@ -30,7 +30,7 @@ import wavecast.kernels.matmul_reduce_scatter.api as scatter_api
 from wavecast.kernels.async_tp.workspace import Workspace, make_workspace
 
 ROUNDS, CALLS = 15, 50
-SIZE = 512
+SIZE = 128
 
 
 class Idle(GPUDriver):

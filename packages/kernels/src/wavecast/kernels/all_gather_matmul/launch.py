@@ -11,7 +11,8 @@ from wavecast.kernels.all_gather_matmul.kernel import all_gather_matmul_kernel
 from wavecast.kernels.all_gather_matmul.launch_hip import launch_async_mm
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
 from wavecast.kernels.async_tp.order import fetch_order
-from wavecast.kernels.async_tp.symmetric import COMPUTE
+from wavecast.kernels.async_tp.symmetric import COMPUTE, Stream
+from wavecast.kernels.async_tp.transport import TransportPlan
 from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
 from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
@@ -21,6 +22,10 @@ from wavecast.kernels.kept_launch import KeptLaunch
 
 FETCH, LOCAL = "fetch", "local"
 """Streams for the others' chunks, the first of as many as come at a time, and for the own one."""
+
+COPIED_AT_ONCE_BYTES = 4 << 20
+"""Own chunks up to this size are copied on the caller's stream: on an H200 that takes about 4 us, and two more waits
+between streams take the host as long."""
 
 FETCH_BYTES = 16
 """Bytes that a lane of a fetching program loads at once."""
@@ -79,59 +84,130 @@ def launch_all_gather_matmul(
         ValueError: sizes beyond what the kernel's 32-bit numbers or the windows hold.
     """
     memory, transport = workspace.memory, factors[0].plan.transport
-    (rows, k), rank = shard.shape, memory.rank
+    (rows, k), ranks = shard.shape, memory.ranks
     for factor in factors:
-        _check(factor, rows * memory.ranks, k)
-    compute, local = memory.stream(COMPUTE), memory.stream(LOCAL)
-    signals = -(-rows // transport.signal_rows)
-    chunk_bytes = rows * k * shard.element_size()
-    scales_at = scales_offset(chunk_bytes)
-    chunks = gathered.rows.view(memory.ranks, rows, k)
-    scales = None if gathered.a_inverse is None else gathered.a_inverse.view(-1)
-    scale_chunks = scales.view(memory.ranks, rows) if gathered.fetch_scales and scales is not None else None
-
-    own = memory.window(rank, (rows, k), shard.dtype)
-    if own.data_ptr() != shard.data_ptr():
-        memory.copy(own, shard, compute)
-    if scale_chunks is not None and shard_inverse is not None:
-        memory.copy(memory.window(rank, (rows,), torch.float32, scales_at), shard_inverse.view(-1), compute)
-        memory.copy(scale_chunks[rank], shard_inverse.view(-1), compute)
-    used = []
-    awaited = any(_straddled(rank, memory.ranks, rows, factor.plan.block_m) for factor in factors)
-    if gathered.own_rows or awaited:
-        # Before the barrier: a copy within the GPU is a kernel on CUDA, and once the product fills the GPU, one
-        # multiprocessor is left for it, which takes a millisecond for what all of them copy in 40 us.
-        used.append(local)
-        memory.wait_stream(local, compute)
-        with memory.launching(local):
-            memory.copy(chunks[rank], shard, local)
-            if awaited:  # else nothing would keep the number of the call from being raised before it is written
-                memory.write_signal(rank, rank * signals, workspace.call_number, local)
-    memory.barrier(compute)
-    if transport.fetchers == 0:
-        fetches = [memory.stream(FETCH if lane == 0 else f"{FETCH} {lane + 1}") for lane in range(transport.peers)]
-        used += fetches
-        for fetch in fetches:
-            memory.wait_stream(fetch, compute)
-        told = _slices(0, rows, transport.signal_rows)
-        for place, source in enumerate(fetch_order(rank, memory.ranks)):
-            fetch = fetches[place % transport.peers]
-            window = memory.window(source, (rows, k), shard.dtype)
-            with memory.launching(fetch):
-                if scale_chunks is not None:
-                    source_scales = memory.window(source, (rows,), torch.float32, scales_at)
-                    memory.copy(scale_chunks[source], source_scales, fetch)
-                for number, part in enumerate(told):
-                    for piece in _pieces(part, rows, chunk_bytes, transport.piece_bytes):
-                        memory.copy(chunks[source, piece], window[piece], fetch)
-                    memory.write_signal(rank, source * signals + number, workspace.call_number, fetch)
+        _check(factor, rows * ranks, k)
+    awaited = any(_straddled(memory.rank, ranks, rows, factor.plan.block_m) for factor in factors)
+    key = (rows, k, shard.dtype, transport, gathered.fetch_scales, gathered.own_rows, awaited)
+    transfers = workspace.transfers.get(key)
+    if transfers is None:
+        transfers = workspace.transfers[key] = Transfers(
+            workspace, rows, k, shard.dtype, transport, scaled=gathered.fetch_scales, own_rows=gathered.own_rows,
+            awaited=awaited,
+        )  # fmt: skip
+    compute = memory.stream(COMPUTE)
+    used = transfers.begin(compute, shard, shard_inverse, gathered)
     with memory.launching(compute):
         for factor in factors:
-            launch_factor(workspace, shard, gathered, factor, scales_at, first=factor is factors[0],
+            launch_factor(workspace, shard, gathered, factor, transfers.scales_at, first=factor is factors[0],
                     last=factor is factors[-1])  # fmt: skip
     for stream in used:
         memory.wait_stream(compute, stream)
     memory.barrier(compute)
+
+
+class Transfers:
+    """How chunks of a size come to a rank: windows, signals and what is copied when, looked up once for all calls.
+
+    Args:
+        workspace: of this rank.
+        rows, k, dtype: of a shard.
+        transport: how its chunk moves.
+        scaled: whether scales of rows come too.
+        own_rows: whether this rank's chunk is wanted in the gathered matrix.
+        awaited: whether the kernel waits for it there.
+
+    Attributes:
+        scales_at: byte of a window from which on scales are.
+    """
+
+    def __init__(
+        self, workspace: Workspace, rows: int, k: int, dtype: torch.dtype, transport: TransportPlan, *, scaled: bool,
+        own_rows: bool, awaited: bool,
+    ) -> None:  # fmt: skip
+        memory = workspace.memory
+        chunk_bytes = rows * k * dtype.itemsize
+        self.scales_at = scales_offset(chunk_bytes)
+        self._memory, self._number = memory, workspace.call_number
+        self._scaled, self._awaited, self._places = scaled, awaited, own_rows or awaited
+        self._aside = chunk_bytes > COPIED_AT_ONCE_BYTES
+        self._signals = -(-rows // transport.signal_rows)
+        self._own = memory.window(memory.rank, (rows, k), dtype)
+        self._own_scales = memory.window(memory.rank, (rows,), torch.float32, self.scales_at) if scaled else None
+        lanes: list[list[_Fetch]] = [[] for _ in range(transport.peers if transport.fetchers == 0 else 0)]
+        for place, source in enumerate(fetch_order(memory.rank, memory.ranks) if lanes else ()):
+            window = memory.window(source, (rows, k), dtype)
+            parts = []
+            for number, part in enumerate(_slices(0, rows, transport.signal_rows)):
+                pieces = _pieces(part, rows, chunk_bytes, transport.piece_bytes)
+                whole = pieces == [slice(0, rows)]
+                copies = [(None, window)] if whole else [(piece, window[piece]) for piece in pieces]
+                parts.append((source * self._signals + number, copies))
+            scales = memory.window(source, (rows,), torch.float32, self.scales_at) if scaled else None
+            lanes[place % transport.peers].append(_Fetch(source, scales, parts))
+        self._lanes = [(FETCH if lane == 0 else f"{FETCH} {lane + 1}", fetches) for lane, fetches in enumerate(lanes)]
+
+    def begin(
+        self, compute: Stream, shard: torch.Tensor, shard_inverse: torch.Tensor | None, gathered: Gathered
+    ) -> list[Stream]:
+        """Publish this rank's rows, and fetch the others' once all have.
+
+        Returns:
+            The streams beside ``compute`` that something was put on.
+        """
+        memory, rank = self._memory, self._memory.rank
+        chunks = gathered.rows.chunk(memory.ranks)
+        scales: Sequence[torch.Tensor] = ()
+        if self._own.data_ptr() != shard.data_ptr():
+            memory.copy(self._own, shard, compute)
+        if self._own_scales is not None and gathered.a_inverse is not None and shard_inverse is not None:
+            scales, own_scales = gathered.a_inverse.view(-1).chunk(memory.ranks), shard_inverse.view(-1)
+            memory.copy(self._own_scales, own_scales, compute)
+            memory.copy(scales[rank], own_scales, compute)
+        used = []
+        if self._places:
+            # Before the barrier: a copy within the GPU is a kernel on CUDA, and once the product fills the GPU, one
+            # multiprocessor is left for it, which takes a millisecond for what all of them copy in 40 us.
+            local = compute
+            if self._aside:
+                local = memory.stream(LOCAL)
+                used.append(local)
+                memory.wait_stream(local, compute)
+            with memory.launching(local):
+                memory.copy(chunks[rank], shard, local)
+                if self._awaited:  # else nothing would keep the number of the call from being raised before that
+                    memory.write_signal(rank, rank * self._signals, self._number, local)
+        memory.barrier(compute)
+        fetching = [(memory.stream(name), fetches) for name, fetches in self._lanes]
+        for stream, _ in fetching:
+            used.append(stream)
+            memory.wait_stream(stream, compute)
+        for stream, fetches in fetching:
+            with memory.launching(stream):
+                for fetch in fetches:
+                    if fetch.scales is not None:
+                        memory.copy(scales[fetch.source], fetch.scales, stream)
+                    chunk = chunks[fetch.source]
+                    for signal, copies in fetch.parts:
+                        for piece, window in copies:
+                            memory.copy(chunk if piece is None else chunk[piece], window, stream)
+                        memory.write_signal(rank, signal, self._number, stream)
+        return used
+
+
+@dataclass(frozen=True)
+class _Fetch:
+    """One rank's chunk.
+
+    Attributes:
+        source: the rank.
+        scales: its rows' scales in its window, if they come too.
+        parts: signal, and what is copied before it: rows of the chunk (None: all) and where they are in the window.
+    """
+
+    source: int
+    scales: torch.Tensor | None
+    parts: Sequence[tuple[int, Sequence[tuple[slice | None, torch.Tensor]]]]
 
 
 def _check(factor: Factor, rows: int, k: int) -> None:

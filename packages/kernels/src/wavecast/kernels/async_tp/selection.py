@@ -120,7 +120,9 @@ def setting_from(environment: Mapping[str, str] = os.environ) -> Setting:
     Raises:
         ValueError: another value.
     """
-    value = environment.get(VARIABLE, Setting.AUTO)
+    if VARIABLE not in environment:
+        return Setting.AUTO
+    value = environment[VARIABLE]
     try:
         return Setting(value)
     except ValueError:
@@ -133,7 +135,9 @@ def code_from(environment: Mapping[str, str] = os.environ) -> Code:
     Raises:
         ValueError: another value.
     """
-    value = environment.get(CODE_VARIABLE, "triton")
+    if CODE_VARIABLE not in environment:
+        return "triton"
+    value = environment[CODE_VARIABLE]
     for code in get_args(Code):
         if value == code:
             return cast("Code", code)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 
@@ -44,12 +45,14 @@ class Workspace:
         failure: int32 (4,) that kernels write when they give up, and the host reads without waiting for the device: in
             host memory where a GPU is used.
         launches: of this rank's kernels, by what they are for.
+        transfers: the same of what moves beside them.
     """
 
     memory: SymmetricMemory
     state: torch.Tensor
     failure: torch.Tensor
     launches: dict[Hashable, KeptLaunch] = field(default_factory=dict)
+    transfers: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def call_number(self) -> torch.Tensor:
