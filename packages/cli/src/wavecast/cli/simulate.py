@@ -925,7 +925,7 @@ def _launch_facts(launch: AnyLaunch, time: AnyTime) -> LaunchFacts:
         atomic_requests=traffic.atomic_requests,
         release_fences=traffic.release_fences,
         last_write_back_bytes=traffic.last_write_back_bytes,
-        counters=_predicted_counters(traffic, arch=launch.code_object.arch),
+        counters=_predicted_counters(launch),
     )
 
 
@@ -957,12 +957,15 @@ def _modelled_facts(launch: AnyLaunch, time: ModelledTime) -> LaunchFacts:
     )
 
 
-def _predicted_counters(traffic: Traffic, *, arch: str) -> dict[str, float]:
+def _predicted_counters(launch: AnyLaunch) -> dict[str, float]:
     """What hardware counters would show of a launch: those of the memory side count between the L2 and the fabric."""
+    traffic, arch = launch.result.traffic, launch.code_object.arch
     executed = Counter[str]()
     for row in traffic.instructions:
         executed[str(row.kind)] += row.executed
-    lds = sum(count for kind, count in executed.items() if kind in ("lds_read", "lds_write", "lds_atomic"))
+    lds = _shared_instructions(launch.result) or sum(
+        count for kind, count in executed.items() if kind in ("lds_read", "lds_write", "lds_atomic")
+    )
     found = {
         "memory.hbm_read_bytes": traffic.fabric_read_bytes,
         "memory.hbm_write_bytes": traffic.fabric_write_bytes,
@@ -993,6 +996,16 @@ def _predicted_counters(traffic: Traffic, *, arch: str) -> dict[str, float]:
         requests = traffic.l2_read_requests + traffic.l2_write_requests
         found["memory.bytes_transferred_l2"] = requests * LINE_BYTES
     return {name: float(value) for name, value in found.items()}
+
+
+def _shared_instructions(result: LaunchResult) -> float:
+    """Loads and stores of shared memory in machine code, also by warps no lane of which takes part; 0 if unknown."""
+    execution = result.execution
+    counts = (
+        float(execution.executed[index]) * sum(head in ("LDS", "STS") for head in work.heads) / work.copies
+        for index, work in result.kernel.machine.items()
+    )
+    return sum(counts) * execution.scale
 
 
 def _effects(times: Sequence[AnyTime], device: Device) -> tuple[Effect, ...]:
