@@ -60,9 +60,9 @@ def test_ledger_has_every_prediction_and_its_error(evidence: Path, capsys: pytes
     ]
     assert found == [
         ("2026-11-29", "wavecast", None, -50.0, ["revised"]),
-        ("2026-12-01", "wavecast", 5, 30.0, []),
         ("2026-12-01", "separate-kernels", None, 10.0, []),
         ("2026-12-01", "wavecast", None, -5.0, []),
+        ("2026-12-01", "wavecast", 5, 30.0, []),
     ]
     assert run(["report", str(evidence), "--ledger"]) == 0
     out, err = capsys.readouterr()
@@ -97,10 +97,11 @@ def test_other_code_than_was_predicted_is_marked(evidence: Path, capsys: pytest.
 def test_scores_are_of_what_was_chosen_and_of_the_hold_out_apart(
     evidence: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Errors of 50, 10 and 5 %: the median is 10, and four fifths of the way from it to 50 lies the 90th percentile."""
+    """Errors of 10 and 5 % of what is newest: nine tenths of the way lies the 90th percentile; one of 50 % before."""
     assert run(["report", str(evidence)]) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert ["all", "3", "10.0", "42.0", "50.0", "-5.0", "67"] in lines
+    assert ["all", "2", "7.5", "9.5", "10.0", "+2.5", "100"] in lines
+    assert ["earlier", "predictions", "1", "50.0", "50.0", "50.0", "-50.0", "0"] in lines
     assert ["hold-out", "5", "1", "30.0", "30.0", "30.0", "+30.0", "0"] in lines
     assert ["memory.l2_read_requests", "1", "10.0", "10.0", "10.0"] in lines
 
@@ -110,10 +111,11 @@ def test_page_has_tables_and_a_scatter_beside_it(evidence: Path, tmp_path: Path)
     page.parent.mkdir()
     assert run(["report", str(evidence), "--page", str(page)]) == 0
     text = page.read_text()
-    assert "| **all** | 3 | 10.0 | 42.0 | 50.0 | -5.0 | 67 |" in text
+    assert "| **all** | 2 | 7.5 | 9.5 | 10.0 | +2.5 | 100 |" in text
+    assert "| **earlier predictions** | 1 | 50.0 | 50.0 | 50.0 | -50.0 | 0 |" in text
     assert "(measured-mi300x.png)" in text
     assert (page.parent / "measured-mi300x.png").read_bytes()[:4] == b"\x89PNG"
-    assert len((page.parent / "measured-mi300x.csv").read_text().splitlines()) == 5
+    assert len((page.parent / "measured-mi300x.csv").read_text().splitlines()) == 4
     assert "Marked in the ledger: 1 revised." in text
 
 

@@ -114,7 +114,7 @@ def entries_of(records: Mapping[Path, Record]) -> list[Entry]:
     Args:
         records: File to record.
     """
-    ordered = sorted(records.items(), key=lambda item: (item[1].date, item[0].name))
+    ordered = _by_age(records)
     latest: dict[tuple[object, ...], float | None] = {}
     for _, record in ordered:
         latest.update({_revision(row, record): row.predicted_us for row in record.rows if row.predicted_us is not None})
@@ -123,6 +123,29 @@ def entries_of(records: Mapping[Path, Record]) -> list[Entry]:
         for path, record in ordered
         for row in record.rows
     ]
+
+
+def _by_age(records: Mapping[Path, Record]) -> list[tuple[Path, Record]]:
+    """By day, then by name: a second record of a day is numbered."""
+    return sorted(records.items(), key=lambda item: (item[1].date, item[0].stem))
+
+
+def newest_and_earlier(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """Entries that have both times: the newest of each row, and those that a newer one has taken the place of.
+
+    Args:
+        entries: In the order of ``entries_of``.
+    """
+    newest: dict[tuple[object, ...], Entry] = {}
+    earlier: list[Entry] = []
+    for entry in entries:
+        if entry.point is None:
+            continue
+        key = (entry.experiment, entry.variant, entry.device, *sorted(entry.shape.items()), entry.holdout)
+        if key in newest:
+            earlier.append(newest.pop(key))
+        newest[key] = entry
+    return list(newest.values()), earlier
 
 
 def _revision(row: Row, record: Record) -> tuple[object, ...]:
@@ -176,22 +199,22 @@ def entries_to_json(entries: Iterable[Entry]) -> dict[str, Any]:
     }
 
 
-def counter_pairs(records: Iterable[Record]) -> list[CounterPair]:
-    """Every counter that was predicted and measured of the same launch."""
-    found: list[CounterPair] = []
-    for record in records:
+def counter_pairs(records: Mapping[Path, Record]) -> list[CounterPair]:
+    """Every counter that was predicted and measured of the same launch; of a row that was so twice, the newer ones."""
+    found: dict[tuple[object, ...], list[CounterPair]] = {}
+    for _, record in _by_age(records):
         predicted = {row_key(one): one.kernels for one in record.counters}
         for row in record.measurement.rows if record.measurement is not None else ():
             wanted = predicted.get(row_key(row), ())
             if _symbols(wanted) != _symbols(row.kernels):
                 continue
-            for expected, counted in zip(wanted, row.kernels, strict=True):
-                found += [
-                    CounterPair(row.device, row.experiment, row.variant, name, expected.counters[name], value)
-                    for name, value in counted.counters.items()
-                    if value and name in expected.counters
-                ]
-    return found
+            found[row_key(row)] = [
+                CounterPair(row.device, row.experiment, row.variant, name, expected.counters[name], value)
+                for expected, counted in zip(wanted, row.kernels, strict=True)
+                for name, value in counted.counters.items()
+                if value and name in expected.counters
+            ]
+    return [pair for pairs in found.values() for pair in pairs]
 
 
 def _symbols(kernels: Sequence[KernelCounters]) -> list[str]:

@@ -282,9 +282,9 @@ class Ledger:
             self._origins[key] = max(found, key=self._age, default=None)
         return self._origins[key]
 
-    def _age(self, path: Path) -> tuple[bool, datetime.date, Path]:
+    def _age(self, path: Path) -> tuple[bool, datetime.date, str]:
         record = self._records[path]
-        return record.measurement is None, record.date, path
+        return record.measurement is None, record.date, path.stem
 
     def _target(
         self,

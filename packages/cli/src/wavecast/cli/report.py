@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 EVIDENCE = Path("docs/evidence")
 """Where records are if nobody says: the project's own."""
 
-ALL, HOLDOUT = "all", "hold-out"
+ALL, EARLIER, HOLDOUT = "all", "earlier", "hold-out"
 
 
 def report(
@@ -50,7 +50,9 @@ def report(
     ]
     names = {entry.record for entry in entries}
     # Counters are those of chosen rows: a hold-out may be older than the model.
-    pairs = counter_pairs(record for path, record in records.items() if path.name in names and record.holdout is None)
+    pairs = counter_pairs(
+        {path: record for path, record in records.items() if path.name in names and record.holdout is None}
+    )
     if json:
         output.print_json(entries_to_json(entries))
     elif ledger:
@@ -80,13 +82,20 @@ def points_of(entries: Iterable[Entry], *, holdout: int | None = None) -> list[P
 
 
 def score_lines(entries: Sequence[Entry]) -> list[tuple[str, Score]]:
-    """A score for each experiment, for all that were chosen, and for each hold-out."""
+    """A score for each experiment, for all that were chosen, and for each hold-out.
+
+    Of a row that was predicted and measured more than once the newest counts; the others are scored by themselves.
+    """
+    from wavecast.cli.ledger import newest_and_earlier
     from wavecast.cli.scores import score, score_by
 
-    chosen = points_of(entries)
+    newest, older = newest_and_earlier(entries)
+    chosen = points_of(newest)
     lines = list(score_by(chosen, lambda point: point.benchmark).items())
     if chosen:
         lines.append((ALL, score(chosen)))
+    if earlier := points_of(older):
+        lines.append((f"{EARLIER} predictions", score(earlier)))
     for seed in sorted({entry.holdout for entry in entries if entry.holdout is not None}):
         if drawn := points_of(entries, holdout=seed):
             lines.append((f"{HOLDOUT} {seed}", score(drawn)))
@@ -128,11 +137,13 @@ def _print_scores(entries: Sequence[Entry], pairs: Sequence[CounterPair], *, wid
 
 
 def _write_scatters(entries: Sequence[Entry], directory: Path, *, stem: str = "predicted-measured") -> list[Path]:
+    from wavecast.cli.ledger import newest_and_earlier
     from wavecast.cli.plots.scatter import write_scatter
 
     written: list[Path] = []
+    newest, _ = newest_and_earlier(entries)
     for device in _devices(entries):
-        points = [point for entry in entries if entry.device == device and (point := entry.point) is not None]
+        points = [point for entry in newest if entry.device == device and (point := entry.point) is not None]
         if points:
             title = f"{device}: {len(points)} kernels and shapes"
             written += write_scatter(points, directory, name=f"{stem}-{device}", title=title)
@@ -152,6 +163,7 @@ def page_of(entries: Sequence[Entry], pairs: Sequence[CounterPair], pictures: Se
         "",
         "Made by `hatch run cli report --page` from the records in [evidence](../evidence/README.md). Errors are",
         "predicted over measured, less one, in per cent; *inside* is the share of measured times inside the interval.",
+        "Of a row that was predicted and measured again the newest counts; *earlier predictions* are those before.",
     ]
     for device in _devices(entries):
         mine = [entry for entry in entries if entry.device == device]
@@ -186,7 +198,7 @@ def _counts(entries: Sequence[Entry]) -> str:
 def _cells(scores: Sequence[tuple[str, Score]]) -> list[tuple[str, ...]]:
     return [
         (
-            f"**{name}**" if name.partition(" ")[0] in (ALL, HOLDOUT) else name,
+            f"**{name}**" if name.partition(" ")[0] in (ALL, EARLIER, HOLDOUT) else name,
             str(item.count),
             *map(_percent, (item.median, item.p90, item.worst)),
             f"{100 * item.bias:+.1f}",

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from wavecast.simulator.program.kernel import Kernel
     from wavecast.simulator.timing import Bound, TimePrediction
     from wavecast.simulator.timing.modelled import ModelledTime, Work
-    from wavecast.simulator.traffic.traffic import Traffic
     from wavecast.simulator.virtual import Launch, VirtualDevice
     from wavecast.simulator.virtual.node import VirtualNode
 
