@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fuzz_matrix
 import fuzz_memory
 import fuzz_scalar
 import fuzz_vector
@@ -28,23 +29,28 @@ from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.program.instruction import EXEC
 
 Writer = Callable[[Program], None]
-_vector, _scalar, _memory = fuzz_vector, fuzz_scalar, fuzz_memory
+_vector, _scalar, _memory, _matrix = fuzz_vector, fuzz_scalar, fuzz_memory, fuzz_matrix
 # Writers of one instruction each, by family; one that stands twice is taken twice as often.
 FAMILIES: dict[str, tuple[Writer, ...]] = {
-    "isa-integer": (_vector.integer,) * 6 + (_vector.dot,),
+    "isa-integer": (_vector.integer,) * 6 + (_vector.dot, _vector.accumulating_dot),
     "isa-compare": (_vector.compare,) * 4 + (_vector.classify,),
-    "isa-float": (_vector.floating,) * 5 + (_vector.three_halves, _vector.accumulate, _vector.scale, _vector.mixed),
-    "isa-convert": (_vector.convert, _vector.small_floats, _vector.pack),
+    "isa-float": (_vector.floating,) * 5
+    + (_vector.three_halves, _vector.halves, _vector.accumulate, _vector.scale, _vector.mixed),
+    "isa-convert": (_vector.convert, _vector.small_floats, _vector.stochastic, _vector.pack),
     "isa-packed": (_vector.packed,),
     "isa-scalar": (_scalar.arithmetic,) * 4 + (_scalar.compare, _scalar.constant, _scalar.save_exec),
     "isa-lanes": _memory.LANE_WRITERS,
     "isa-lds": _memory.LDS_WRITERS,
     "isa-memory": _memory.MEMORY_WRITERS,
     "isa-atomics": _memory.ATOMIC_WRITERS,
+    "isa-matrix": (_matrix.product, _matrix.product, _matrix.blocks, _matrix.accumulators),
+    "isa-approximate": (_vector.approximate,),
 }
 # Writers of opcodes that only gfx950 has.
 _GFX950: dict[str, tuple[Writer, ...]] = {
     "isa-integer": (_vector.bitop3,),
+    "isa-convert": (_vector.widen_scaled, _vector.narrow_scaled),
+    "isa-matrix": (_matrix.scaled_product, _matrix.scaled_product),
     "isa-lanes": _memory.GFX950_LANE_WRITERS,
 }
 ATTEMPTS = 2000

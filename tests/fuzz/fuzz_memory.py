@@ -45,13 +45,6 @@ def addressed(p: Program, base: int) -> tuple[np.ndarray, list[int]]:
     return p.start.vector, scalar
 
 
-def _given(p: Program, values: np.ndarray) -> int:
-    """A register that holds these values from the beginning."""
-    row = p.results(1)
-    p.start.vector[row] = p.state.vector[row] = values.astype(np.uint32)
-    return row
-
-
 def _offsets(p: Program, width: int, limit: int, *, align: int = 1) -> np.ndarray:
     """A byte offset a lane: in a row, backwards, any, the same, a stride."""
     top = (limit - width) // align
@@ -106,7 +99,7 @@ def lds_load(p: Program) -> None:
     width, words = width_of_load(suffix), words_of(suffix)
     places = _offsets(p, width, LDS_BYTES, align=p.rng.choice([1, min(width, 4)]))
     register, constant = _split(p, places, 65535)
-    address, row = _given(p, register), p.results(words)
+    address, row = p.given(register), p.results(words)
     data = read(p.state.lds, places, width, p.active)
     p.add(f"ds_read_{name} {v(row, words)}, v{address}{f' offset:{constant}' if constant else ''}")
     _write_rows(p, row, loaded(suffix, data, p.state.vector[row : row + words]))
@@ -118,7 +111,7 @@ def lds_store(p: Program) -> None:
     width, words = width_of_store(suffix), words_of(suffix)
     places = _offsets(p, width, LDS_BYTES, align=p.rng.choice([1, min(width, 4)]))
     register, constant = _split(p, places, 65535)
-    address, (row, values) = _given(p, register), _data(p, words)
+    address, (row, values) = p.given(register), _data(p, words)
     p.add(f"ds_write_{name} v{address}, {v(row, words)}{f' offset:{constant}' if constant else ''}")
     p.state.lds = write(p.state.lds, places, stored(suffix, values), p.active)
     _stored(p)
@@ -133,7 +126,7 @@ def lds_pairs(p: Program) -> None:
     while max(offsets) * unit + 4 * words > LDS_BYTES:
         offsets = [offset // 2 for offset in offsets]
     places = _offsets(p, max(offsets) * unit + 4 * words, LDS_BYTES, align=4)
-    address = _given(p, places)
+    address = p.given(places)
     name = f"{'2st64' if stride else '2'}_b{32 * words}"
     tail = f" offset0:{offsets[0]} offset1:{offsets[1]}"
     if p.rng.random() < 0.5:
@@ -163,7 +156,7 @@ def _touched(places: np.ndarray, offsets: list[int], unit: int, width: int) -> s
 def _address(p: Program, register: np.ndarray) -> tuple[str, str]:
     """Operands of a global access: offset register and base, or a pair of registers with the whole address."""
     if p.rng.random() < 0.5:
-        return f"v{_given(p, register)}", f", {s(BASE, 2)}"
+        return f"v{p.given(register)}", f", {s(BASE, 2)}"
     return _whole_address(p, register), ", off"
 
 
@@ -186,7 +179,7 @@ def _access(p: Program, places: np.ndarray) -> tuple[str, str, str]:
         return segment, address, f"{base}{tail}"
     if segment == "flat":
         return segment, _whole_address(p, register), tail
-    return segment, f"v{_given(p, register)}", f", {s(DESCRIPTOR, 4)}, 0 offen{tail}"
+    return segment, f"v{p.given(register)}", f", {s(DESCRIPTOR, 4)}, 0 offen{tail}"
 
 
 def memory_load(p: Program) -> None:
@@ -221,7 +214,7 @@ def buffer_range(p: Program) -> None:
     # Lanes have places of their own: which of two stores to one place comes last is not said. One may straddle the end.
     slots = np.random.default_rng(p.rng.getrandbits(32)).permutation(GLOBAL_BYTES // 8)[:LANES]
     places = slots * 16 + 4 * p.rng.randrange(4)
-    address = _given(p, places)
+    address = p.given(places)
     inside = places[:, None] + 4 * np.arange(1, words + 1) <= GLOBAL_BYTES
     if p.rng.random() < 0.5:
         padded = np.concatenate([p.state.memory, np.zeros(GLOBAL_BYTES + 64, np.uint8)])
@@ -246,7 +239,7 @@ def scratch(p: Program) -> None:
     width, words = (width_of_load if is_load else width_of_store)(suffix), words_of(suffix)
     places = _offsets(p, width, SCRATCH_BYTES)
     register, constant = _split(p, places, 4095)
-    address, tail = _given(p, register), f" offset:{constant}" if constant else ""
+    address, tail = p.given(register), f" offset:{constant}" if constant else ""
     flat, own = p.state.scratch.reshape(-1), places + np.arange(LANES) * SCRATCH_BYTES
     if is_load:
         row = p.results(words)
@@ -346,7 +339,7 @@ def lds_atomic(p: Program) -> None:
     words = width // 32
     places = _offsets(p, width // 8, LDS_BYTES, align=width // 8)
     register, constant = _split(p, places, 65535)
-    address, (row, values) = _given(p, register), _atomic_data(p, kind, words)
+    address, (row, values) = p.given(register), _atomic_data(p, kind, words)
     lds, olds = simulate(p.state.lds, places, p.active, width, lambda old, lane: meaning(old, values[lane], width))
     tail = f" offset:{constant}" if constant else ""
     if p.rng.random() < 0.6:
@@ -389,7 +382,7 @@ def compare_and_swap(p: Program) -> None:
     )
     target, returns = p.results(words), p.rng.random() < 0.6
     if in_lds:
-        operands = f"v{_given(p, places)}, {v(row + words, words)}, {v(row, words)}"
+        operands = f"v{p.given(places)}, {v(row + words, words)}, {v(row, words)}"
         p.add(f"ds_cmpst_rtn_b{width} {v(target, words)}, {operands}" if returns else f"ds_cmpst_b{width} {operands}")
         p.state.lds = after
     else:
@@ -416,7 +409,7 @@ def lds_exchange(p: Program) -> None:
     words = p.rng.choice([1, 2])
     width = 32 * words
     places = _offsets(p, width // 8, LDS_BYTES, align=width // 8)
-    address, (row, values), target = _given(p, places), _atomic_data(p, "", words), p.results(words)
+    address, (row, values), target = p.given(places), _atomic_data(p, "", words), p.results(words)
     if p.rng.random() < 0.5:
         p.add(f"ds_wrxchg_rtn_b{width} {v(target, words)}, v{address}, {v(row, words)}")
         p.state.lds, olds = simulate(p.state.lds, places, p.active, width, lambda old, lane: values[lane])
@@ -480,7 +473,7 @@ def count_below(p: Program) -> None:
 def permute(p: Program) -> None:
     """Pull from, or push to, the lane that a register names in bytes."""
     rng = np.random.default_rng(p.rng.getrandbits(32))
-    address = _given(p, rng.integers(0, 1 << 10, LANES))
+    address = p.given(rng.integers(0, 1 << 10, LANES))
     source, row = _word(p), p.results(1)
     values, lanes = p.state.vector[source], p.state.vector[address] // 4 % 64
     constant = p.rng.choice([0, 0, 4 * p.rng.randrange(64)])

@@ -152,6 +152,18 @@ class Program:
         self._next_scalar = first + count
         return first
 
+    def given(self, values: np.ndarray) -> int:
+        """First of the vector registers that hold these words, (64,) or (registers, 64), from the beginning.
+
+        Raises:
+            Full: There are none.
+        """
+        rows = np.atleast_2d(values).astype(np.uint32)
+        first = self.results(len(rows))
+        for state in (self.start, self.state):
+            state.vector[first : first + len(rows)] = rows
+        return first
+
     def write(self, row: int, values: np.ndarray, lanes: np.ndarray | None = None, kind: str = "") -> None:
         """A result of 32 or 64 bits a lane goes to one or two rows; ``kind`` names the type of a float."""
         lanes = self.active if lanes is None else lanes

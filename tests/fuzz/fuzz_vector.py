@@ -645,7 +645,8 @@ _CONVERSIONS: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
     "v_cvt_i32_f64": ("f64", _to_integer(np.int32)),
     "v_cvt_u32_f64": ("f64", _to_integer(np.uint32)),
     "v_cvt_flr_i32_f32": ("f32", _rounded(math.floor)),
-    "v_cvt_rpi_i32_f32": ("f32", _rounded(lambda x: math.floor(x + 0.5))),
+    # The sum is one of singles: compilers take the instruction for that (13819807 gives 13819808).
+    "v_cvt_rpi_i32_f32": ("f32", _rounded(lambda x: math.floor(np.float32(x) + np.float32(0.5)))),
     "v_cvt_f16_f32": ("f32", _cast(np.float16)),
     "v_cvt_f32_f16": ("f16", _cast(np.float32)),
     "v_cvt_f32_f64": ("f64", _cast(np.float32)),
@@ -913,3 +914,241 @@ def mixed(p: Program) -> None:
     old = p.state.vector[row]
     bits = (old & 0xFFFF0000) | half_bits if name == "mixlo_f16" else (old & 0xFFFF) | half_bits << 16
     p.write(row, bits, kind="f16")
+
+
+def accumulating_dot(p: Program) -> None:
+    """Dot products into their addend, and those of floats, whose sums are exact here."""
+    names = ["dot2c_i32_i16", "dot4c_i32_i8", "dot8c_i32_i4", "dot2_f32_f16", "dot2c_f32_f16"]
+    name = p.rng.choice(names + ["dot2_f32_bf16", "dot2c_f32_bf16"] * (p.arch == "gfx950"))
+    accumulates, rng = name[4] == "c", np.random.default_rng(p.rng.getrandbits(32))
+    if "f32" not in name:
+        bits = int(name[name.rindex("i") + 1 :])
+        sources = [p.given(rng.integers(0, 1 << 32, LANES)) for _ in range(2)]
+        row = p.given(rng.integers(0, 1 << 32, LANES))
+        total = p.state.vector[row].astype(np.int64)
+        for first in range(0, 32, bits):
+            a, b = (
+                (p.state.vector[source] << np.uint32(32 - bits - first)).view(np.int32) >> (32 - bits)
+                for source in sources
+            )
+            total = total + a.astype(np.int64) * b
+        p.add(f"v_{name}_e32 {v(row)}, {v(sources[0])}, {v(sources[1])}")
+        p.write(row, (total & _WORD).astype(np.uint32))
+        return
+    kind = ml_dtypes.bfloat16 if name.endswith("bf16") else np.float16
+    a, b = (rng.integers(-32, 33, (LANES, 2)).astype(kind) for _ in range(2))
+    c = rng.integers(-999, 1000, LANES).astype(np.float32)
+    texts = [v(p.given(np.ascontiguousarray(pair).view(np.uint32)[:, 0])) for pair in (a, b)]
+    addend = p.given(c.view(np.uint32))
+    result = (a.astype(np.float64) * b.astype(np.float64)).sum(axis=1) + c
+    row = addend if accumulates else p.results(1)
+    p.add(
+        f"v_{name}{'_e32' if accumulates else ''} {v(row)}, {', '.join(texts)}{'' if accumulates else ', ' + v(addend)}"
+    )
+    _write_floats(p, row, result.astype(np.float32))
+
+
+def halves(p: Program) -> None:
+    """Of half precision alone: exponents, the older multiply-add, and packed forms without choice of halves."""
+    names = ["ldexp", "frexp", "legacy", "fmac"] + ["maximum3", "minimum3"] * (p.arch == "gfx950")
+    name, rng = p.rng.choice(names), np.random.default_rng(p.rng.getrandbits(32))
+    rows = [p.rng.choice(list(HALVES)) for _ in range(3)]
+    pairs = [np.ascontiguousarray(p.state.vector[row]).view(np.float16).reshape(LANES, 2) for row in rows]
+    low = [pair[:, 0].copy() for pair in pairs]
+    row = p.results(1)
+    if name == "ldexp":
+        places = rng.integers(-40, 41, LANES)
+        source = p.given(places & 0xFFFF)
+        result = exact.each(lambda a, n: exact.scaled(a, int(n)), low[0], places, dtype=np.float16)
+        p.add(f"v_ldexp_f16_e32 {v(row)}, {v(rows[0])}, {v(source)}")
+        p.write(row, result.view(np.uint16).astype(np.uint32), kind="f16")
+    elif name == "frexp":
+        regular = np.isfinite(low[0]) & (low[0] != 0)
+        exponents = np.where(regular, np.frexp(np.where(regular, low[0], 1))[1], 0)
+        p.add(f"v_frexp_exp_i16_f16_e32 {v(row)}, {v(rows[0])}")
+        p.write(row, (exponents & 0xFFFF).astype(np.uint32))
+    elif name == "legacy":
+        result = exact.each(exact.fused, *low, dtype=np.float16)
+        p.add(f"v_fma_legacy_f16 {v(row)}, {', '.join(map(v, rows))}")
+        p.write(row, result.view(np.uint16).astype(np.uint32), kind="f16")
+    elif name == "fmac":
+        row = p.given(p.state.vector[rows[2]])
+        parts = [exact.each(exact.fused, *(pair[:, n] for pair in pairs), dtype=np.float16) for n in range(2)]
+        p.add(f"v_pk_fmac_f16 {v(row)}, {v(rows[0])}, {v(rows[1])}")
+        p.write(row, np.ascontiguousarray(np.stack(parts, axis=1)).view(np.uint32)[:, 0], kind="f16")
+    else:
+        # A NaN among them makes the result one.
+        extreme = np.maximum if name == "maximum3" else np.minimum
+        parts = []
+        for n in range(2):
+            values = [pair[:, n].copy() for pair in pairs]
+            with np.errstate(all="ignore"):
+                result = extreme(extreme(values[0], values[1]), values[2])
+            zero = np.all([value == 0 for value in values], axis=0) | (result == 0)
+            zeros = [np.where(value == 0, np.copysign(1.0, value), np.nan) for value in values]
+            sign = np.fmax.reduce(zeros) if name == "maximum3" else np.fmin.reduce(zeros)
+            parts.append(np.where(zero, np.copysign(np.float16(0), sign), result).astype(np.float16))
+        p.add(f"v_pk_{name}_f16 {v(row)}, {', '.join(map(v, rows))}")
+        p.write(row, np.ascontiguousarray(np.stack(parts, axis=1)).view(np.uint32)[:, 0], kind="f16")
+
+
+def stochastic(p: Program) -> None:
+    """To 8 bits with a seed, which changes nothing where a code is exact."""
+    name, rng = p.rng.choice(["fp8", "bf8"]), np.random.default_rng(p.rng.getrandbits(32))
+    dtype = _SMALL_FLOATS[p.arch, name]
+    codes = np.arange(256, dtype=np.uint8)
+    codes = rng.choice(codes[np.isfinite(codes.view(dtype).astype(np.float32))], LANES)
+    source = p.given(codes.view(dtype).astype(np.float32).view(np.uint32))
+    seed, row, octet = p.given(rng.integers(0, 1 << 32, LANES)), p.results(1), p.rng.randrange(4)
+    old = p.state.vector[row]
+    p.add(f"v_cvt_sr_{name}_f32 {v(row)}, {v(source)}, {v(seed)} op_sel:[0,0,{octet & 1},{octet >> 1}]")
+    p.write(row, (old & (_WORD ^ 0xFF << 8 * octet)) | codes.astype(np.uint32) << np.uint32(8 * octet))
+
+
+# ---- approximate functions ------------------------------------------------------------------------------------------
+
+
+def _exact_points(name: str, kind: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Arguments at which a function has a value that its format can hold, and the values, float64 (64,)."""
+    top = {"f16": 12, "f32": 120, "f64": 900}[kind]
+    exponents = rng.integers(-top, top + 1, LANES).astype(np.float64)
+    signs = rng.choice([-1.0, 1.0], LANES)
+    if name == "exp":
+        return exponents, np.exp2(exponents)
+    if name == "log":
+        return np.exp2(exponents), exponents
+    if name in ("sin", "cos"):
+        # Where it is not zero, of which the sign is left open.
+        quarters = 2 * rng.integers(-500, 501, LANES) + (name == "sin")
+        return quarters / 4, np.array([0.0, 1.0, 0.0, -1.0])[(quarters + (name == "cos")) % 4]
+    if name == "sqrt":
+        roots = rng.integers(0, 1 << {"f16": 5, "f32": 12, "f64": 26}[kind], LANES).astype(np.float64)
+        return roots * roots, roots
+    if name == "rsq":
+        even = 2 * (exponents // 2)
+        return np.exp2(even), np.exp2(-even / 2)
+    return signs * np.exp2(exponents), signs * np.exp2(-exponents)
+
+
+def approximate(p: Program) -> None:
+    """Functions whose tables are not published, where the value can be told exactly."""
+    name = p.rng.choice(["rcp", "rcp_iflag", "rsq", "sqrt", "exp", "log", "sin", "cos"])
+    kinds = ["f32"] if name == "rcp_iflag" else ["f16", "f32"] + ["f64"] * (name in ("rcp", "rsq", "sqrt"))
+    kind = p.rng.choice(kinds)
+    dtype = FLOAT_TYPES[kind]
+    arguments, values = _exact_points(name, kind, np.random.default_rng(p.rng.getrandbits(32)))
+    count = 2 if kind == "f64" else 1
+    raw = arguments.astype(dtype)
+    words = raw.view(np.uint16).astype(np.uint32)[None] if kind == "f16" else raw.view(np.uint32).reshape(LANES, -1).T
+    source, row = p.given(words), p.results(count)
+    encoding = p.rng.choice(["e32", "e64"])
+    sign = p.rng.choice(["", "-"]) if encoding == "e64" and name in ("rcp", "rcp_iflag") else ""
+    p.add(f"v_{name}_{kind}_{encoding} {v(row, count)}, {sign}{v(source, count)}")
+    result = (-values if sign else values).astype(dtype)
+    _write_floats(p, row, result)
+
+
+# ---- conversions by a scale (gfx950) --------------------------------------------------------------------------------
+
+_SCALED = {"fp8": ml_dtypes.float8_e4m3fn, "bf8": ml_dtypes.float8_e5m2, "fp4": ml_dtypes.float4_e2m1fn}
+_WIDE = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}
+
+
+def _finite_codes(name: str, rng: np.random.Generator, count: int) -> np.ndarray:
+    """Codes (64, count) of numbers; NaN and infinity are tested elsewhere."""
+    codes = np.arange(16 if name == "fp4" else 256, dtype=np.uint8)
+    values = codes.view(_SCALED[name]).astype(np.float32)
+    return rng.choice(codes[np.isfinite(values)], (LANES, count))
+
+
+def _scale(p: Program, wide: str, rng: np.random.Generator) -> tuple[str, float]:
+    """A power of two, in a scalar register or as a constant, that keeps results normal; other bits do not count."""
+    exponent = int(rng.integers(-6, 1)) if wide == "f16" else int(rng.integers(-40, 41))
+    if p.rng.random() < 0.3:
+        return "1.0", 1.0
+    register = p.scalar_results(1)
+    word = (exponent + 127) << 23 | p.rng.getrandbits(23)
+    p.add(f"s_mov_b32 s{register}, {word:#x}")
+    p.set_scalar(register, word)
+    p.cases -= 1
+    return f"s{register}", 2.0**exponent
+
+
+def widen_scaled(p: Program) -> None:
+    """Two numbers of 8 or 4 bits, or one of 8, times a scale."""
+    rng = np.random.default_rng(p.rng.getrandbits(32))
+    name, wide = p.rng.choice(list(_SCALED)), p.rng.choice(list(_WIDE))
+    text, factor = _scale(p, wide, rng)
+    if name != "fp4" and wide != "bf16" and p.rng.random() < 0.3:
+        codes = _finite_codes(name, rng, 4)
+        octet = p.rng.randrange(4)
+        source = p.given(np.ascontiguousarray(codes).view(np.uint32)[:, 0])
+        values = codes[:, octet].copy().view(_SCALED[name]).astype(np.float64) * factor
+        row = p.results(1)
+        high = p.rng.randrange(2) if wide == "f16" else 0
+        p.add(f"v_cvt_scalef32_{wide}_{name} {v(row)}, {v(source)}, {text} op_sel:[{octet & 1},{octet >> 1},{high}]")
+        if wide == "f32":
+            _write_floats(p, row, values.astype(np.float32))
+            return
+        half = values.astype(np.float16).view(np.uint16).astype(np.uint32)
+        old = p.state.vector[row]
+        p.write(row, (old & 0xFFFF) | half << 16 if high else (old & 0xFFFF0000) | half)
+        return
+    if name == "fp4":
+        codes = _finite_codes(name, rng, 8)
+        octet, select = p.rng.randrange(4), 0
+        pair, select = codes[:, 2 * octet : 2 * octet + 2], octet
+        source = p.given(np.ascontiguousarray(codes[:, 0::2] | codes[:, 1::2] << 4).view(np.uint32)[:, 0])
+        tail = f"op_sel:[{select & 1},{select >> 1},0]"
+    else:
+        codes, half = _finite_codes(name, rng, 4), p.rng.randrange(2)
+        pair = codes[:, 2 * half : 2 * half + 2]
+        source = p.given(np.ascontiguousarray(codes).view(np.uint32)[:, 0])
+        tail = f"op_sel:[{half},0,0]"
+    values = np.ascontiguousarray(pair).view(_SCALED[name]).astype(np.float64) * factor
+    count = 2 if wide == "f32" else 1
+    row = p.results(count)
+    p.add(f"v_cvt_scalef32_pk_{wide}_{name} {v(row, count)}, {v(source)}, {text} {tail}")
+    if wide == "f32":
+        for number in range(2):
+            _write_floats(p, row + number, values[:, number].astype(np.float32))
+    else:
+        p.write(row, np.ascontiguousarray(values.astype(_WIDE[wide])).view(np.uint32)[:, 0])
+
+
+def narrow_scaled(p: Program) -> None:
+    """Pairs, or one number with a seed, to 8 or 4 bits: codes times the scale, so that nothing rounds."""
+    rng = np.random.default_rng(p.rng.getrandbits(32))
+    name, wide = p.rng.choice(list(_SCALED)), p.rng.choice(list(_WIDE))
+    if wide == "f16":
+        # Such codes times a scale between 2^-6 and 2^6 are halves, denormal ones included, or exactly representable.
+        text, factor = "1.0", 1.0
+    else:
+        text, factor = _scale(p, wide, rng)
+    codes = _finite_codes(name, rng, 2)
+    values = (np.ascontiguousarray(codes).view(_SCALED[name]).astype(np.float64) * factor).astype(_WIDE[wide])
+    parts = [codes[:, n].astype(np.uint32) for n in range(2)]
+    row = p.results(1)
+    old = p.state.vector[row]
+    if wide == "f32":
+        sources = [v(p.given(values[:, n].copy().view(np.uint32))) for n in range(2)]
+    else:
+        sources = [v(p.given(np.ascontiguousarray(values).view(np.uint32)[:, 0]))]
+    if name != "fp4" and p.rng.random() < 0.4:
+        octet = p.rng.randrange(4)
+        seed = v(p.given(rng.integers(0, 1 << 32, LANES)))
+        tail = f"op_sel:[0,0,{octet & 1},{octet >> 1}]"
+        p.add(f"v_cvt_scalef32_sr_{name}_{wide} {v(row)}, {sources[0]}, {seed}, {text} {tail}")
+        p.write(row, (old & (_WORD ^ 0xFF << 8 * octet)) | parts[0] << np.uint32(8 * octet))
+        return
+    if name == "fp4":
+        octet = p.rng.randrange(4)
+        tail = f"op_sel:[0,0,{octet & 1},{octet >> 1}]"
+        bits = (old & (_WORD ^ 0xFF << 8 * octet)) | (parts[0] | parts[1] << 4) << np.uint32(8 * octet)
+    else:
+        half = p.rng.randrange(2)
+        tail = f"op_sel:[0,0,0,{half}]" if wide == "f32" else f"op_sel:[0,0,{half}]"
+        pair = parts[0] | parts[1] << 8
+        bits = (old & 0xFFFF) | pair << 16 if half else (old & 0xFFFF0000) | pair
+    p.add(f"v_cvt_scalef32_pk_{name}_{wide} {v(row)}, {', '.join(sources)}, {text} {tail}")
+    p.write(row, bits)

@@ -2,57 +2,28 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 import pytest
 from machine import Machine
-from test_matrix import accumulator_words
-
-FORMATS = {0: ml_dtypes.float8_e4m3fn, 1: ml_dtypes.float8_e5m2, 4: ml_dtypes.float4_e2m1fn}
-SHAPES = {"32x32x64": (32, 64), "16x16x128": (16, 128)}
-
-
-def lane_elements(matrix: np.ndarray, code: int) -> np.ndarray:
-    """(64, 32) elements: what each lane holds of a (size, depth) matrix of codes."""
-    size, depth = matrix.shape
-    rows = []
-    for lane in range(64):
-        row, group = matrix[lane % size], lane // size
-        if code == 4:
-            rows.append(row[32 * group : 32 * group + 32])
-        else:
-            rows.append(np.concatenate([row[16 * group :][:16], row[depth // 2 + 16 * group :][:16]]))
-    return np.stack(rows)
-
-
-def words(matrix: np.ndarray, code: int) -> np.ndarray:
-    """uint32 (registers, 64)."""
-    elements = lane_elements(matrix, code)
-    packed = elements[:, 0::2] | elements[:, 1::2] << 4 if code == 4 else elements
-    return np.ascontiguousarray(packed).view(np.uint32).T.copy()
-
-
-def scale_words(scales: np.ndarray, byte: int) -> np.ndarray:
-    """uint32 (64,): the scale of (row, block) in one byte of lane block * size + row, other bytes filled with 0x55."""
-    size, blocks = scales.shape
-    register = np.full((64, 4), 0x55, np.uint8)
-    for block in range(blocks):
-        register[block * size : (block + 1) * size, byte] = scales[:, block]
-    return register.view(np.uint32)[:, 0].copy()
+from semantics_matrix import SCALED_FORMATS, SCALED_SHAPES, accumulator_words, scale_words, scaled_operand_words
 
 
 @pytest.mark.execute
-@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("shape", SCALED_SHAPES)
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize(("cbsz", "blgp"), [(0, 0), (0, 1), (1, 0), (1, 1), (4, 4), (0, 4), (4, 1)])
 def test_product(machine: Machine, shape: str, scaled: bool, cbsz: int, blgp: int) -> None:
-    size, depth = SHAPES[shape]
+    size, depth = SCALED_SHAPES[shape]
     rng = np.random.default_rng(cbsz * 8 + blgp)
-    a = rng.integers(-4, 5, (size, depth)).astype(FORMATS[cbsz])
-    b = rng.integers(-4, 5, (size, depth)).astype(FORMATS[blgp])
+    a = rng.integers(-4, 5, (size, depth)).astype(SCALED_FORMATS[cbsz])
+    b = rng.integers(-4, 5, (size, depth)).astype(SCALED_FORMATS[blgp])
     c = rng.integers(-4, 5, (size, size)).astype(np.float32)
     a_scales, b_scales = (rng.integers(126, 130, (size, depth // 32)).astype(np.uint8) for _ in range(2))
-    words_a, words_b, words_c = words(a.view(np.uint8), cbsz), words(b.view(np.uint8), blgp), accumulator_words(c)
+    words_a, words_b, words_c = (
+        scaled_operand_words(a.view(np.uint8), cbsz),
+        scaled_operand_words(b.view(np.uint8), blgp),
+        accumulator_words(c),
+    )
     vector = dict(enumerate(words_a)) | {16 + i: row for i, row in enumerate(words_b)}
     vector |= {64 + i: row for i, row in enumerate(words_c)}
     vector |= {40: scale_words(a_scales, 2), 41: scale_words(b_scales, 1)}
