@@ -128,7 +128,10 @@ def check_inductor(rank: int, ranks: int) -> None:
         scaled = torch.ops.symm_mem.fused_all_gather_scaled_matmul(
             a8, [b8], one, [one], 0, name, [None], [None], [torch.bfloat16], [True]
         )[1][0]
-        return gathered, out, scaled, torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, name)
+        scattered = torch.ops.symm_mem.fused_scaled_matmul_reduce_scatter(
+            a8, b8, one, one, "sum", 0, 0, name, [4, 16], None, None, torch.bfloat16, True
+        )
+        return gathered, out, scaled, torch.ops.symm_mem.fused_matmul_reduce_scatter(a, b, "sum", 0, name), scattered
 
     given = (shards[rank], b, shards[rank].to(FP8), b.t().contiguous().to(FP8).t(), one)
     traced = make_fx(call, tracing_mode="fake")(*given)
@@ -138,11 +141,12 @@ def check_inductor(rank: int, ranks: int) -> None:
     assert inductor_config.post_grad_custom_post_pass is None
     traced.recompile()
     assert not [node for node in traced.graph.nodes if "symm_mem" in str(node.target)]
-    gathered, out, scaled, part = traced(*given)
+    gathered, out, scaled, part, scaled_part = traced(*given)
     whole = torch.cat(shards)
     assert torch.equal(gathered, whole)
     assert torch.equal(out.float(), whole.float() @ b.float())
     assert torch.equal(scaled, out)
+    assert torch.equal(scaled_part, part)
     assert torch.equal(part.float(), sum(s.float() @ b.float() for s in shards).chunk(ranks)[rank])
 
 

@@ -43,7 +43,8 @@ def async_tp() -> Iterator[None]:
 class AsyncTpPass(CustomGraphPass):
     """Replaces the fused operators of ``torch.ops.symm_mem`` in a graph.
 
-    Those that have a result scale, or no dtype for FP8 operands, or reshape while they scatter a scaled product, stay.
+    Those that have a result scale, or no dtype for FP8 operands, or scatter a scaled product with a bias or reshaped,
+    stay.
     """
 
     def __call__(self, graph: Graph) -> None:
@@ -52,6 +53,10 @@ class AsyncTpPass(CustomGraphPass):
             torch.ops.symm_mem.fused_all_gather_matmul.default: (group_ops.all_gather_matmul, _gather),
             torch.ops.symm_mem.fused_all_gather_scaled_matmul.default: (group_ops.all_gather_matmul, _scaled_gather),
             torch.ops.symm_mem.fused_matmul_reduce_scatter.default: (group_ops.matmul_reduce_scatter, _scatter),
+            torch.ops.symm_mem.fused_scaled_matmul_reduce_scatter.default: (
+                group_ops.matmul_reduce_scatter,
+                _scaled_scatter,
+            ),
         }
         for node in list(graph.nodes):
             operator, arguments_of = replacements.get(node.target, (None, None))
@@ -92,3 +97,12 @@ def _scaled_gather(node: Node) -> Arguments | None:
 def _scatter(node: Node) -> Arguments:
     a, b, reduce_op, scatter_dim, group_name = node.args
     return a, b, group_name, reduce_op, scatter_dim, None, None, _dtype(a)  # type: ignore[arg-type]
+
+
+def _scaled_scatter(node: Node) -> Arguments | None:
+    given = (*node.args, None, None, None, False)[:13]
+    a, b, a_scale, b_scale, reduce_op, scatter_dim, _, group_name, shape, bias, result_scale, out_dtype, _ = given
+    ndim = a.meta["val"].ndim  # type: ignore[union-attr]
+    if bias is not None or result_scale is not None or out_dtype is None or len(shape) != ndim:  # type: ignore[arg-type]
+        return None
+    return a, b, group_name, reduce_op, scatter_dim, a_scale, b_scale, out_dtype

@@ -8,6 +8,7 @@ path is taken where it is possible, elsewhere the decomposed one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import torch
@@ -79,4 +80,51 @@ def fused_matmul_reduce_scatter(
     """`matmul_reduce_scatter` with the signature of ``torch.ops.symm_mem.fused_matmul_reduce_scatter``."""
     return matmul_reduce_scatter(
         A, B, group_name, reduce_op=reduce_op, scatter_dim=scatter_dim, setting=alias_setting_from()
+    )
+
+
+def fused_scaled_matmul_reduce_scatter(
+    A: torch.Tensor,
+    B: torch.Tensor,
+    A_scale: torch.Tensor,
+    B_scale: torch.Tensor,
+    reduce_op: str,
+    orig_scatter_dim: int,
+    scatter_dim_after_maybe_reshape: int,
+    group_name: str,
+    output_shape: Sequence[int],
+    bias: torch.Tensor | None = None,
+    result_scale: torch.Tensor | None = None,
+    out_dtype: torch.dtype | None = None,
+    use_fast_accum: bool = False,
+) -> torch.Tensor:
+    """`matmul_reduce_scatter` with the signature of ``torch.ops.symm_mem.fused_scaled_matmul_reduce_scatter``.
+
+    The product has ``output_shape`` (of all ranks) and is scattered along ``orig_scatter_dim`` of it; ``A`` may have
+    its leading dimensions or all of them in one. The scatter dimension after a reshape follows from these, and
+    ``use_fast_accum`` has no influence.
+
+    Raises:
+        ValueError: a bias or a result scale is given, which every rank would add to or apply to its part of the sum; or
+            ``output_shape`` is not the product's.
+    """
+    for name, given in (("bias", bias), ("result_scale", result_scale)):
+        if given is not None:
+            raise ValueError(f"{name} is given; wanted is None: apply it to the result, once for all ranks")
+    lead, rows = tuple(output_shape[:-1]), A.numel() // A.shape[-1]
+    if math.prod(lead) != rows or output_shape[-1] != B.shape[1]:
+        raise ValueError(
+            f"output_shape is {tuple(output_shape)} for a product of {rows} rows and {B.shape[1]} columns; wanted is "
+            "the shape of the whole product, before it is scattered"
+        )
+    return matmul_reduce_scatter(
+        A.reshape(*lead, A.shape[-1]),
+        B,
+        group_name,
+        reduce_op=reduce_op,
+        scatter_dim=orig_scatter_dim,
+        a_inverse=A_scale.reshape(() if A_scale.numel() == 1 else (*lead, 1)),
+        b_inverse=B_scale,
+        out_dtype=torch.bfloat16 if out_dtype is None else out_dtype,
+        setting=alias_setting_from(),
     )

@@ -126,8 +126,7 @@ def check_aliases(me: Rank) -> int:
             _same(gathered, whole, "fused_all_gather_matmul")
         assert return_gathered or gathered is None
     part = symm_mem.fused_matmul_reduce_scatter(mine, right, "avg", 0, name)
-    total = sum(shard.float() @ b.float() for shard in shards)
-    assert isinstance(total, torch.Tensor)
+    total = torch.stack([shard.float() @ b.float() for shard in shards]).sum(0)
     _same(part, (total / me.ranks).chunk(me.ranks)[me.rank].bfloat16(), "fused_matmul_reduce_scatter")
     one = torch.ones((), device=me.device)
     mine8, right8 = mine.to(fp8_dtype(me)), right.t().contiguous().to(fp8_dtype(me)).t()
@@ -135,7 +134,18 @@ def check_aliases(me: Rank) -> int:
         mine8, [right8], one, [one], 0, name, [None], [None], [torch.float32], [True]
     )
     _same(out, product, "fused_all_gather_scaled_matmul")
-    return 4
+    halves = powers(len(whole) // me.ranks, 1, seed=3)
+    for inverse, shape, dim in (
+        (one, (4 * me.ranks, 16), 0),
+        (halves.to(me.device), (4 * me.ranks, 16), 0),
+        (halves.to(me.device), (2, 2 * me.ranks, 16), 1),
+    ):
+        part = symm_mem.fused_scaled_matmul_reduce_scatter(
+            mine8, right8, inverse, one, "sum", dim, 0, name, shape, out_dtype=torch.float32
+        )
+        wanted = (total * inverse.cpu()).view(shape).chunk(me.ranks, dim)[me.rank]
+        _same(part, wanted, "fused_scaled_matmul_reduce_scatter")
+    return 7
 
 
 OPTIONS: dict[str, Callable[[Rank], int]] = {

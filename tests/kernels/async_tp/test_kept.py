@@ -1,0 +1,109 @@
+"""Calls like earlier ones: not checked again, launched directly, and with the same arguments all the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from idle_device import idle_group
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+import wavecast.kernels.all_gather_matmul.api as gather_api
+from wavecast.kernels import symm_mem
+from wavecast.kernels.all_gather_matmul.api import all_gather_matmul
+from wavecast.kernels.matmul_reduce_scatter.api import matmul_reduce_scatter
+
+pytestmark = pytest.mark.compile
+FP8 = torch.float8_e4m3fn
+ROWS, N, K = 64, 128, 128
+BASE_ARGUMENTS = 9  # grid, stream, function, metadata and hooks of a launch
+
+
+KINDS = ("descriptor", "tensor")
+
+
+def plain(argument: Any) -> Any:
+    """An argument as it is when it is launched."""
+    if isinstance(argument, TensorDescriptor):
+        sizes = tuple(argument.shape), tuple(argument.strides), tuple(argument.block_shape)
+        return "descriptor", argument.base.data_ptr(), *sizes
+    return ("tensor", argument.data_ptr()) if isinstance(argument, torch.Tensor) else argument
+
+
+def gather(seed: int, group: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    a, b = (torch.randn(size, K, generator=torch.Generator().manual_seed(seed)).bfloat16() for size in (ROWS, N))
+    gathered, (out,) = all_gather_matmul(a, [b.t()], group, setting="1")
+    return [gathered, a, b, out], [out]
+
+
+def scaled_gather(seed: int, group: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    a, b = (torch.zeros(size, K).to(FP8) for size in (ROWS, N))
+    own, columns = torch.ones(ROWS, 1), torch.ones(1, N)
+    gathered, (out,) = all_gather_matmul(a, [b.t()], group, a_inverse=own, b_inverses=[columns], setting="1")
+    return [gathered, a, b, out], [out, columns]
+
+
+def scatter(seed: int, group: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    a, b = (torch.randn(size, K, generator=torch.Generator().manual_seed(seed)).bfloat16() for size in (2 * ROWS, N))
+    out = matmul_reduce_scatter(a, b.t(), group, setting="1")
+    return [a, b], [out]
+
+
+@pytest.mark.parametrize("call", [gather, scaled_gather, scatter])
+def test_a_later_call_is_launched_with_its_own_tensors_and_the_same_of_all_else(call: Callable[..., Any]) -> None:
+    launches: list[list[Any]] = []
+    with idle_group() as (group, driver):
+        driver.seen = lambda *given: launches.append([plain(argument) for argument in given[BASE_ARGUMENTS:]])
+        kept = [call(seed, group) for seed in range(3)]
+    assert len(launches) == 3
+    for (matrices, tensors), launch in zip(kept, launches, strict=True):
+        addresses = {kind: [a[1] for a in launch if isinstance(a, tuple) and a[0] == kind] for kind in KINDS}
+        assert addresses["descriptor"] == [matrix.data_ptr() for matrix in matrices]
+        assert {tensor.data_ptr() for tensor in tensors} <= set(addresses["tensor"])
+    first, *later = [without_addresses(launch) for launch in launches]
+    assert later == [first, first]
+
+
+def without_addresses(launch: list[Any]) -> list[Any]:
+    """What must be the same of every call's launch."""
+    return [(a[0], *a[2:]) if isinstance(a, tuple) and a[0] in KINDS else a for a in launch]
+
+
+def test_what_differs_from_an_earlier_call_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = []
+    original = gather_api.check_factors
+    monkeypatch.setattr(gather_api, "check_factors", lambda *given: checked.append(given) or original(*given))
+    a, b = torch.zeros(ROWS, K).bfloat16(), torch.zeros(N, K).bfloat16().t()
+    with idle_group() as (group, _):
+        for _ in range(3):
+            all_gather_matmul(a, [b], group, setting="1")
+        assert len(checked) == 1
+        with pytest.raises(ValueError, match="K of a_shard is 128"):
+            all_gather_matmul(a, [b[:64]], group, setting="1")
+        with pytest.raises(ValueError, match="they must be equal"):
+            all_gather_matmul(a, [b.half()], group, setting="1")
+        with pytest.raises(ValueError, match="a_inverse is given"):
+            all_gather_matmul(a, [b], group, a_inverse=torch.ones(()), setting="1")
+        with pytest.raises(ValueError, match="a multiple of the 2 ranks"):
+            matmul_reduce_scatter(a[:63], b, group, setting="1")
+        all_gather_matmul(a[:32], [b], group, setting="1")
+        assert len(checked) == 5
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"bias": torch.zeros(8)}, "bias is given; wanted is None"),
+        ({"result_scale": torch.ones(())}, "result_scale is given; wanted is None"),
+        ({"output_shape": [2, 16]}, "wanted is the shape of the whole product"),
+    ],
+)
+def test_what_the_alias_of_the_scaled_scatter_refuses(options: dict[str, Any], message: str) -> None:
+    one = torch.ones(())
+    with pytest.raises(ValueError, match=message):
+        symm_mem.fused_scaled_matmul_reduce_scatter(
+            torch.zeros(4, 16).to(FP8), torch.zeros(8, 16).to(FP8).t(), one, one, "sum", 0, 0, "no group",
+            **{"output_shape": [4, 8], **options},
+        )  # fmt: skip
