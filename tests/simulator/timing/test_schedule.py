@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from wavecast.simulator.timing.predict import _schedule
 from wavecast.simulator.timing.schedule import Schedule, list_schedule
 
 
@@ -44,3 +47,16 @@ def test_the_schedule_is_no_shorter_than_its_bounds(work: list[float], slots: in
     assert end >= max(values.max(), values.sum() / slots) * (1 - 1e-9)
     assert end <= (values.sum() / slots + values.max()) * (1 + 1e-9)
     assert 0 < found.tail_workgroups <= min(slots, len(work)) * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("total", [6_400, 65_536, 229_376, 1_000_003])
+def test_a_small_sample_schedules_as_many_rounds_as_the_grid_has(total: int) -> None:
+    """64 of very many workgroups, two of them longer, on 36 slots of each of 132 units."""
+    work = np.full(64, 402)
+    work[[7, 40]] = 450
+    execution = SimpleNamespace(instructions_per_workgroup=work, total_workgroups=total)
+    found, slots = _schedule(execution, 36 * 132)  # type: ignore[arg-type]
+    assert found is not None
+    assert slots >= 30
+    rounds = total / (36 * 132)
+    assert rounds - 1.1 < found.filled + found.tail - 1 < 1.03 * rounds + 0.2

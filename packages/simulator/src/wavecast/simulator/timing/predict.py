@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -29,6 +30,8 @@ _COARSE_INSTRUCTIONS = 40_000
 _POOL = 16
 # Workgroups of a sample that differ less than this in executed instructions count as equal.
 _EQUAL_WORK = 0.02
+# Slots of the schedule of a sample, at least: their number is rounded.
+_FEWEST_SLOTS = 32
 
 
 def predict_time(
@@ -141,5 +144,8 @@ def _schedule(execution: Execution, slots: int) -> tuple[Schedule | None, int]:
     if np.ptp(work) <= (_EQUAL_WORK * work.mean() if is_sample else 0.0):
         return None, slots
     if is_sample:
+        share = slots * len(work) / execution.total_workgroups
+        # Of a small sample of a large grid, one again and again: a part of a slot cannot be scheduled.
+        work = np.tile(work, math.ceil(_FEWEST_SLOTS / share))
         slots = max(1, round(slots * len(work) / execution.total_workgroups))
     return list_schedule(work, slots=slots), slots
