@@ -42,6 +42,8 @@ def test_names() -> None:
         "scaled-gemm",
         "async-tp",
         "matmul-reduce-scatter",
+        "async-tp-fp8",
+        "matmul-reduce-scatter-fp8",
         "all-gather",
         "reduce-scatter",
     ]

@@ -47,25 +47,25 @@ def test_predicted_first_then_checked_timed_written_down_and_reported(
     monkeypatch.setattr(collectives, "SIZES", (4096,))
     monkeypatch.setattr(group_session, "CALLS", 20)
     monkeypatch.setenv("GLOO_SOCKET_IFNAME", "lo")
-    names = ["async-tp", "matmul-reduce-scatter", "all-gather", "reduce-scatter"]
+    names = ["async-tp", "matmul-reduce-scatter", "async-tp-fp8", "matmul-reduce-scatter-fp8", "all-gather"]
     assert run(["measure", *names, "--gpus", "2", "--seconds", "0", "--records", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     assert len(started) == 1 and len(started[0]) == len(names), "every prediction is written down before a rank starts"
     records = read_records(tmp_path).values()
     assert not any(record.is_changed for record in records)
     rows = {(row.experiment, row.variant): row for record in records for row in record.rows}
-    on_gpus_only = {(name, "decomposed") for name in names[:2]}
+    on_gpus_only = {(name, "decomposed") for name in names[:4]}
     assert {key for key, row in rows.items() if row.measured_us is None} == on_gpus_only
     assert all(row.predicted_us is not None and row.ranks == 2 for row in rows.values())
     seen = {(one.experiment, one.variant): one for record in records for one in record.measurement.rows}
-    for name in names[:2]:
+    for name in names[:4]:
         ours = seen[name, "wavecast"]
         assert ours.check.startswith("error 0.00") and "calls of every option, 20 calls" in ours.check
         assert len(ours.gpus_us) == 2 and ours.rounds == 20 and ours.cold_us is not None
         assert ours.cold_us >= 0.8 * min(ours.gpus_us)
         assert "refused: PyTorch's operators over symmetric memory" in seen[name, "decomposed"].check
     assert seen["all-gather", "library"].check == "exact"
-    assert out.count("× the longer of product-alone and collective-alone") == 2
+    assert out.count("× the longer of product-alone and collective-alone") == 4
     assert run(["report", str(tmp_path), "--ledger"]) == 0
     assert "product-alone" in capsys.readouterr().out
 

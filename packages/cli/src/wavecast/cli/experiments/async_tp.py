@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from wavecast.cli.errors import misuse
@@ -13,7 +15,8 @@ if TYPE_CHECKING:
     from wavecast.simulator.overlap.practice import Product
     from wavecast.simulator.overlap.program import Engine, Kernel, OperationLike, Program, Stream
 
-BF16_BYTES, SUM_BYTES = 2, 4
+ELEMENT_BYTES = {"bf16": 2, "fp8": 1}
+OUT_BYTES, SUM_BYTES = 2, 4
 # Two projections of Llama 3 70B's feed-forward layer with tensor parallelism of 8, for two sequences of 4,096, on fewer
 # GPUs too, and the shape of upstream's own test.
 SHAPES: tuple[Shape, ...] = (
@@ -30,10 +33,10 @@ GATHER_VARIANTS = ("sequence", "decomposed", "native-upstream", "wavecast")
 SCATTER_VARIANTS = ("sequence", "decomposed", "wavecast")
 
 
-def minimum_bytes(shape: Shape) -> int:
+def minimum_bytes(shape: Shape, dtype: str = "bf16") -> int:
     """Operands and result of a GPU once."""
     m, n, k = shape["m"], shape["n"], shape["k"]
-    return BF16_BYTES * (m * k + k * n + m * n)
+    return ELEMENT_BYTES[dtype] * (m * k + k * n) + OUT_BYTES * m * n
 
 
 def make_inputs(shape: Shape) -> tuple[Any, ...]:
@@ -53,11 +56,11 @@ def measured_shapes(gpus: int) -> tuple[Shape, ...]:
     return tuple({"m": m, "n": n, "k": k, "ranks": gpus} for m, n, k in MEASURED)
 
 
-def gather_schedule(variant: str, shape: Shape, device: str) -> Schedule:
+def gather_schedule(variant: str, shape: Shape, device: str, dtype: str = "bf16") -> Schedule:
     """Streams of an all-gather+matmul, or of a part of it."""
     from wavecast.simulator.overlap.practice import all_gather_matmul
 
-    node, product = _node(shape, device), _product(shape)
+    node, product = _node(shape, device), _product(shape, dtype)
     if variant in PARTS:
         return _part(variant, product, node, "all-gather", product.gathered_bytes)
     ours = variant == "wavecast"
@@ -66,13 +69,13 @@ def gather_schedule(variant: str, shape: Shape, device: str) -> Schedule:
     )
 
 
-def gather_alternatives(variant: str, shape: Shape, device: str) -> dict[str, Schedule]:
+def gather_alternatives(variant: str, shape: Shape, device: str, dtype: str = "bf16") -> dict[str, Schedule]:
     """The transports of our own path, by what moves chunks: the one that the plan takes, and the others."""
     from wavecast.simulator.overlap.program import ENGINES
 
     if variant != "wavecast":
         return {}
-    node, product = _node(shape, device), _product(shape)
+    node, product = _node(shape, device), _product(shape, dtype)
     engines = [engine for engine in ENGINES if engine != "blit" or node.link.blit_workgroups is not None]
     return {engine: _gather(product, node, wavecast_program(product, node, engine=engine)) for engine in engines}
 
@@ -83,11 +86,11 @@ def _gather(product: Product, node: Node, program: Program) -> Schedule:
     return Schedule(program, node, matmul(product, product.m), "all-gather", product.gathered_bytes)
 
 
-def scatter_schedule(variant: str, shape: Shape, device: str) -> Schedule:
+def scatter_schedule(variant: str, shape: Shape, device: str, dtype: str = "bf16") -> Schedule:
     """Streams of a matmul+reduce-scatter, or of a part of it."""
     from wavecast.simulator.overlap.practice import matmul, matmul_reduce_scatter
 
-    node, product = _node(shape, device), _product(shape)
+    node, product = _node(shape, device), _product(shape, dtype)
     if variant in PARTS:
         return _part(variant, product, node, "reduce-scatter", product.result_bytes)
     ours = variant == "wavecast"
@@ -120,10 +123,10 @@ def _node(shape: Shape, device: str) -> Node:
     return Node(load_device(device), shape["ranks"])
 
 
-def _product(shape: Shape) -> Product:
+def _product(shape: Shape, dtype: str) -> Product:
     from wavecast.simulator.overlap.practice import Product
 
-    return Product(shape["m"], shape["n"], shape["k"])
+    return Product(shape["m"], shape["n"], shape["k"], dtype, OUT_BYTES)
 
 
 def wavecast_program(product: Product, node: Node, *, engine: Engine | None = None) -> Program:
@@ -140,10 +143,11 @@ def wavecast_program(product: Product, node: Node, *, engine: Engine | None = No
     ranks = node.ranks
     if product.m % ranks:
         raise misuse(f"{product.m} rows do not divide by {ranks} GPUs", hint="give a multiple: --shape m=…")
+    element = ELEMENT_BYTES[product.dtype]
     plan = plan_all_gather_matmul(
-        shard_rows=product.m // ranks, columns=product.n, length=product.k, ranks=ranks, element_bytes=BF16_BYTES,
+        shard_rows=product.m // ranks, columns=product.n, length=product.k, ranks=ranks, element_bytes=element,
         arch=node.device.arch, full_mesh=node.link.full_mesh, engine=engine,
-        tma_bytes=(BF16_BYTES, BF16_BYTES * product.k),
+        tma_bytes=(OUT_BYTES, element * product.k),
     )  # fmt: skip
     streams = [stream for rank in range(ranks) for stream in _wavecast_streams(product, node, plan, rank)]
     return Program("all-gather+matmul wavecast", ranks, tuple(streams))
@@ -151,10 +155,12 @@ def wavecast_program(product: Product, node: Node, *, engine: Engine | None = No
 
 def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int) -> list[Stream]:
     from wavecast.kernels.async_tp.order import fetch_order
+    from wavecast.kernels.async_tp.transport import COPIED_AT_ONCE_BYTES
     from wavecast.simulator.overlap.practice import local_copy
     from wavecast.simulator.overlap.program import Barrier, Copy, Record, Stream, WaitEvent, WriteSignal
 
-    transport, row_bytes, rows = plan.transport, product.k * BF16_BYTES, product.m // node.ranks
+    transport, rows = plan.transport, product.m // node.ranks
+    row_bytes, scale_bytes = product.k * ELEMENT_BYTES[product.dtype], product.scale_bytes // node.ranks
     piece = max(1, (transport.piece_bytes or rows * row_bytes) // row_bytes)
     told = range(0, rows, transport.signal_rows)
     start, published = f"start of {rank}", f"window of {rank}"
@@ -162,20 +168,27 @@ def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, r
     fetches: list[list[OperationLike]] = [[WaitEvent(start)] for _ in range(transport.peers)]
     for place, source in enumerate(fetch_order(rank, node.ranks)):
         fetch = fetches[place % transport.peers]
+        fetch += [Copy(source, rank, scale_bytes, transport.engine)] * (scale_bytes > 0)
         for number, first in enumerate(told):
             last = min(first + transport.signal_rows, rows)
             for row in range(first, last, piece):
                 size = (min(row + piece, last) - row) * row_bytes
                 fetch.append(Copy(source, rank, size, transport.engine))
             fetch.append(WriteSignal(rank, source * len(told) + number))
-    others: list[tuple[str, list[OperationLike]]] = [
-        ("local", [WaitEvent(published), own, WriteSignal(rank, rank * len(told))])
-    ]
+    compute: list[OperationLike] = [own, *[local_copy(rank, scale_bytes)] * (2 if scale_bytes else 0)]
+    awaited = rows % plan.block_m > 0
+    placed: list[OperationLike] = [own, *[WriteSignal(rank, rank * len(told))] * awaited]
+    others: list[tuple[str, list[OperationLike]]] = []
+    if rows * row_bytes <= COPIED_AT_ONCE_BYTES:
+        compute += placed
+    else:
+        compute.append(Record(published))
+        others.append(("local", [WaitEvent(published), *placed]))
     others += [(f"fetch {lane + 1}" if lane else "fetch", fetch) for lane, fetch in enumerate(fetches)]
     kernel = _wavecast_kernel(product, node, plan, rank)
     ends = [f"end of {name} of {rank}" for name, _ in others]
     waits: list[OperationLike] = [WaitEvent(end) for end in ends]
-    compute: list[OperationLike] = [own, Record(published), Barrier(), Record(start), kernel, *waits, Barrier()]
+    compute += [Barrier(), Record(start), kernel, *waits, Barrier()]
     return [
         Stream(rank, "compute", 0, tuple(compute)),
         *(
@@ -226,10 +239,10 @@ def wavecast_scatter(product: Product, node: Node) -> Program:
     ranks = node.ranks
     if product.m % ranks:
         raise misuse(f"{product.m} rows do not divide by {ranks} GPUs", hint="give a multiple: --shape m=…")
-    rows = product.m // ranks
+    rows, element = product.m // ranks, ELEMENT_BYTES[product.dtype]
     plan = plan_matmul_reduce_scatter(
-        rows=rows, columns=product.n, length=product.k, ranks=ranks, element_bytes=BF16_BYTES, arch=node.device.arch,
-        tma_stride_bytes=BF16_BYTES * product.k,
+        rows=rows, columns=product.n, length=product.k, ranks=ranks, element_bytes=element, arch=node.device.arch,
+        tma_stride_bytes=element * product.k,
     )  # fmt: skip
     gemm = plan.gemm if plan.tma is None else plan.tma
     tiles = -(-rows // gemm.block_m) * -(-product.n // gemm.block_n)
@@ -259,42 +272,64 @@ def wavecast_scatter(product: Product, node: Node) -> Program:
     return Program("matmul+reduce-scatter wavecast", ranks, tuple(streams))
 
 
-EXPERIMENT = Experiment(
-    name="async-tp",
-    summary="all-gather of activations beside the product that needs them, over the GPUs of a node",
+def _experiment(operator: str, dtype: str, schedule: Callable[..., Schedule], **options: Any) -> Experiment:
+    return Experiment(
+        name=operator if dtype == "bf16" else f"{operator}-{dtype}",
+        shapes=SHAPES,
+        device="mi300x",
+        dtype=dtype,
+        published=(),
+        minimum_bytes=partial(minimum_bytes, dtype=dtype),
+        make_inputs=make_inputs,
+        operator=__name__,
+        by_default=False,
+        schedule=partial(schedule, dtype=dtype),
+        parts=PARTS,
+        group_shapes=measured_shapes,
+        **options,
+    )
+
+
+_GATHERED = "all-gather of activations beside the product that needs them, over the GPUs of a node"
+_SCATTERED = "a product beside the reduce-scatter of its result, over the GPUs of a node"
+
+EXPERIMENT = _experiment(
+    "async-tp",
+    "bf16",
+    gather_schedule,
+    summary=_GATHERED,
     variants=GATHER_VARIANTS,
-    shapes=SHAPES,
-    device="mi300x",
-    dtype="bf16",
-    published=(),
     remark=(
         "upstream takes its native path only for 2048 < M ≤ 4096, on AMD only below K 1024; its pull request says 4 to "
         "33 % on MI355X: 0.65 to 0.97 of the decomposed time at K 512"
     ),
-    minimum_bytes=minimum_bytes,
-    make_inputs=make_inputs,
-    operator=__name__,
-    by_default=False,
-    schedule=gather_schedule,
     alternatives=gather_alternatives,
-    parts=PARTS,
-    group_shapes=measured_shapes,
 )
 
-SCATTER = Experiment(
-    name="matmul-reduce-scatter",
-    summary="a product beside the reduce-scatter of its result, over the GPUs of a node",
+FP8 = _experiment(
+    "async-tp",
+    "fp8",
+    gather_schedule,
+    summary=f"{_GATHERED}, in FP8 with a scale a row and column",
+    variants=tuple(name for name in GATHER_VARIANTS if name != "native-upstream"),
+    remark="upstream has no native path for FP8",
+    alternatives=partial(gather_alternatives, dtype="fp8"),
+)
+
+SCATTER = _experiment(
+    "matmul-reduce-scatter",
+    "bf16",
+    scatter_schedule,
+    summary=_SCATTERED,
     variants=SCATTER_VARIANTS,
-    shapes=SHAPES,
-    device="mi300x",
-    dtype="bf16",
-    published=(),
     remark="upstream has no native path",
-    minimum_bytes=minimum_bytes,
-    make_inputs=make_inputs,
-    operator=__name__,
-    by_default=False,
-    schedule=scatter_schedule,
-    parts=PARTS,
-    group_shapes=measured_shapes,
+)
+
+SCATTER_FP8 = _experiment(
+    "matmul-reduce-scatter",
+    "fp8",
+    scatter_schedule,
+    summary=f"{_SCATTERED}, in FP8 with a scale a row and column",
+    variants=SCATTER_VARIANTS,
+    remark="upstream has no native path",
 )

@@ -47,6 +47,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         scaled_gemm.EXPERIMENT,
         async_tp.EXPERIMENT,
         async_tp.SCATTER,
+        async_tp.FP8,
+        async_tp.SCATTER_FP8,
         collectives.GATHER,
         collectives.SCATTER,
     )

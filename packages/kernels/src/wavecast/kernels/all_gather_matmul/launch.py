@@ -12,7 +12,7 @@ from wavecast.kernels.all_gather_matmul.launch_hip import launch_async_mm
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
 from wavecast.kernels.async_tp.order import fetch_order
 from wavecast.kernels.async_tp.symmetric import COMPUTE, Stream
-from wavecast.kernels.async_tp.transport import TransportPlan
+from wavecast.kernels.async_tp.transport import COPIED_AT_ONCE_BYTES, TransportPlan
 from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
 from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
@@ -22,10 +22,6 @@ from wavecast.kernels.kept_launch import KeptLaunch
 
 FETCH, LOCAL = "fetch", "local"
 """Streams for the others' chunks, the first of as many as come at a time, and for the own one."""
-
-COPIED_AT_ONCE_BYTES = 4 << 20
-"""Own chunks up to this size are copied on the caller's stream: on an H200 that takes about 4 us, and two more waits
-between streams take the host as long."""
 
 FETCH_BYTES = 16
 """Bytes that a lane of a fetching program loads at once."""

@@ -18,6 +18,10 @@ ENGINES: tuple[Engine, ...] = ("copy-engine", "blit", "fetcher")
 BLIT_BYTES = 1 << 20
 """Largest device copy that HIP carries out as a kernel on the stream's own queue; larger ones go to a copy engine."""
 
+COPIED_AT_ONCE_BYTES = 4 << 20
+"""Own chunks up to this size are copied to the gathered matrix on the caller's stream: on an H200 that takes about
+4 us, and two more waits between streams take the host as long."""
+
 SHADER_ENGINES_PER_XCD = 4
 """On gfx942 and gfx950. Workgroups are dealt to shader engines in turn, whatever is free elsewhere on the die."""
 
