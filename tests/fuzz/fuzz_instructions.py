@@ -38,7 +38,8 @@ FAMILIES: dict[str, tuple[Writer, ...]] = {
     + (_vector.three_halves, _vector.halves, _vector.accumulate, _vector.scale, _vector.mixed),
     "isa-convert": (_vector.convert, _vector.small_floats, _vector.stochastic, _vector.pack),
     "isa-packed": (_vector.packed,),
-    "isa-scalar": (_scalar.arithmetic,) * 4 + (_scalar.compare, _scalar.constant, _scalar.save_exec),
+    "isa-scalar": (_scalar.arithmetic,) * 4
+    + (_scalar.compare, _scalar.constant, _scalar.save_exec, _scalar.mode_fields),
     "isa-lanes": _memory.LANE_WRITERS,
     "isa-lds": _memory.LDS_WRITERS,
     "isa-memory": _memory.MEMORY_WRITERS,
@@ -52,6 +53,7 @@ _GFX950: dict[str, tuple[Writer, ...]] = {
     "isa-convert": (_vector.widen_scaled, _vector.narrow_scaled),
     "isa-matrix": (_matrix.scaled_product, _matrix.scaled_product),
     "isa-lanes": _memory.GFX950_LANE_WRITERS,
+    "isa-lds": _memory.GFX950_LDS_WRITERS,
 }
 ATTEMPTS = 2000
 _machine: Machine | None = None

@@ -9,8 +9,10 @@ from fuzz_program import (
     GLOBAL_BYTES,
     LANES,
     LDS_BYTES,
+    S_EXEC,
     S_PAIRS,
     SCRATCH_BYTES,
+    WORDS,
     Program,
     s,
     v,
@@ -18,7 +20,18 @@ from fuzz_program import (
 from semantics_atomics import GLOBAL, Meaning, lds_opcodes, simulate
 from semantics_float import floats
 from semantics_lanes import DPP_CONTROLS, dpp_lanes
-from semantics_memory import LOADS, STORES, loaded, read, stored, width_of_load, width_of_store, words_of, write
+from semantics_memory import (
+    LOADS,
+    STORES,
+    loaded,
+    read,
+    stored,
+    transposed,
+    width_of_load,
+    width_of_store,
+    words_of,
+    write,
+)
 
 _WORD = (1 << 32) - 1
 # Descriptor and base of the mapped memory; what a run puts there differs from run to run.
@@ -402,6 +415,37 @@ def compare_and_swap(p: Program) -> None:
         _stored(p)
 
 
+def compare_floats(p: Program) -> None:
+    """A swap in LDS where two floats are equal: zeros of both signs are, and NaN is equal to nothing."""
+    if _begin_atomics(p):
+        return
+    words = p.rng.choice([1, 2])
+    width, dtype = 32 * words, (np.float32, np.float64)[words - 1]
+    places, rng = _offsets(p, width // 8, LDS_BYTES, align=width // 8), np.random.default_rng(p.rng.getrandbits(32))
+    special = np.array([0.0, -0.0, np.nan, 1.0], dtype)
+    before, wanted = rng.choice(special, LDS_BYTES // (width // 8)), rng.choice(special, LANES)
+    if not p.lines:
+        for state in (p.start, p.state):
+            state.lds[:] = before.view(np.uint8)
+    new = rng.integers(0, 1 << 32, (words, LANES), dtype=np.uint32)
+    row, expected = p.given(new), p.given(wanted.view(np.uint32).reshape(LANES, words).T)
+    whole = [sum(int(new[word, lane]) << 32 * word for word in range(words)) for lane in range(LANES)]
+
+    def replace(old: int, lane: int) -> int:
+        there = np.array([old], f"u{width // 8}").view(dtype)[0]
+        return whole[lane] if there == wanted[lane] else old
+
+    p.state.lds, olds = simulate(p.state.lds, places, p.active, width, replace)
+    target, returns = p.results(words), p.rng.random() < 0.6
+    operands = f"v{p.given(places)}, {v(expected, words)}, {v(row, words)}"
+    result = f"_rtn_f{width} {v(target, words)}, " if returns else f"_f{width} "
+    p.add(f"ds_cmpst{result}{operands}")
+    if returns:
+        _returned(p, target, olds, words, "")
+    else:
+        _stored(p)
+
+
 def lds_exchange(p: Program) -> None:
     """Exchange, and replacement of the bits of a mask."""
     if _begin_atomics(p):
@@ -426,6 +470,30 @@ def lds_exchange(p: Program) -> None:
         return
     p.add(f"ds_mskor_rtn_b{width} {v(target, words)}, {operands}")
     _returned(p, target, olds, words, "")
+
+
+def scalar_load(p: Program) -> None:
+    """Words of memory to scalar registers."""
+    words = p.rng.choice([1, 2, 4, 8, 16])
+    offset = 4 * p.rng.randrange((GLOBAL_BYTES - 4 * words) // 4)
+    first = p.scalar_results(words)
+    p.add(f"s_load_dword{'' if words == 1 else f'x{words}'} {s(first, words)}, {s(BASE, 2)}, {offset:#x}")
+    for number, word in enumerate(p.state.memory[offset : offset + 4 * words].view(np.uint32)):
+        p.set_scalar(first + number, int(word))
+
+
+def transposing_load(p: Program) -> None:
+    """Every 16 lanes are rows of elements, and each gets a column."""
+    element = p.rng.choice([4, 6, 8, 16])
+    size = 12 if element == 6 else 8
+    # What the columns of lanes that are off are, is left open.
+    if p.state.exec != (1 << LANES) - 1:
+        return
+    places = _offsets(p, 16, LDS_BYTES, align=16)
+    address, row = p.given(places), p.results(size // 4)
+    data = np.stack([p.state.lds[place : place + size] for place in places])
+    p.add(f"ds_read_b{8 * size}_tr_b{element} {v(row, size // 4)}, v{address}")
+    _write_rows(p, row, np.ascontiguousarray(transposed(data, element)).view(np.uint32).T)
 
 
 # ---- lanes ----------------------------------------------------------------------------------------------------------
@@ -548,8 +616,45 @@ def swap_groups(p: Program) -> None:
     p.add(f"v_permlane{group}_swap_b32_e32 v{first}, v{second}")
 
 
-LANE_WRITERS = (read_lane, write_lane, count_below, permute, permute, swizzle, swizzle, move, move, swap, select)
+def indexed_move(p: Program) -> None:
+    """A move whose source or destination is a register that the wave computes."""
+    index, source = p.rng.randrange(6), p.rng.choice(list(WORDS)[:6])
+    to = p.rng.random() < 0.5
+    # Words stand in the first twelve registers; a destination is one of six fresh ones.
+    row = p.results(6) if to else p.results(1)
+    target = row + index if to else row
+    value = p.state.vector[source if to else source + index]
+    register = p.scalar_results(1)
+    p.add(f"s_movk_i32 s{register}, {index}")
+    p.state.scalar[register] = index
+    mode = f"gpr_idx({'DST' if to else 'SRC0'})"
+    if p.rng.random() < 0.5:
+        p.add(f"s_set_gpr_idx_on s{register}, {mode}")
+    else:
+        p.add(f"s_set_gpr_idx_on s{S_EXEC}, {mode}")
+        p.add(f"s_set_gpr_idx_idx s{register}")
+    p.add(f"v_mov_b32_e32 v{row}, v{source}")
+    p.add("s_set_gpr_idx_off")
+    p.add("s_mov_b32 m0, s0")
+    p.write(target, value)
+
+
+LANE_WRITERS = (
+    read_lane,
+    write_lane,
+    count_below,
+    permute,
+    permute,
+    swizzle,
+    swizzle,
+    move,
+    move,
+    swap,
+    select,
+    indexed_move,
+)
 GFX950_LANE_WRITERS = (swap_groups,)
+GFX950_LDS_WRITERS = (transposing_load,)
 LDS_WRITERS = (lds_load, lds_store, lds_pairs)
-MEMORY_WRITERS = (memory_load, memory_load, memory_store, memory_store, buffer_range, scratch)
-ATOMIC_WRITERS = (memory_atomic, memory_atomic, lds_atomic, lds_atomic, compare_and_swap, lds_exchange)
+MEMORY_WRITERS = (memory_load, memory_load, memory_store, memory_store, buffer_range, scratch, scalar_load)
+ATOMIC_WRITERS = (memory_atomic, memory_atomic, lds_atomic, lds_atomic, compare_and_swap, compare_floats, lds_exchange)

@@ -162,3 +162,17 @@ def save_exec(p: Program) -> None:
     p.set_scalar(seen, result, 2)
     p.add("s_mov_b64 exec, s[32:33]")
     _observe_scc(p)
+
+
+def mode_fields(p: Program) -> None:
+    """FP16_OVFL is set and put back, and fields of MODE are read in between."""
+    bit = p.rng.randrange(2)
+    p.add(f"s_setreg_imm32_b32 hwreg(HW_REG_MODE, 23, 1), {bit}")
+    mode = p.mode & ~(1 << 23) | bit << 23
+    first = p.rng.randrange(32)
+    size, register = p.rng.randint(1, 32 - first), p.scalar_results(2)
+    p.add(f"s_getreg_b32 {s(register)}, hwreg(HW_REG_MODE, {first}, {size})")
+    p.set_scalar(register, mode >> first & ((1 << size) - 1))
+    p.add(f"s_movk_i32 {s(register + 1)}, {p.mode >> 23 & 1}")
+    p.state.scalar[register + 1] = p.mode >> 23 & 1
+    p.add(f"s_setreg_b32 hwreg(HW_REG_MODE, 23, 1), {s(register + 1)}")

@@ -104,3 +104,10 @@ def split(values: np.ndarray, low: int) -> dict[int, np.ndarray]:
     """64-bit lane values as two registers from ``low`` on."""
     wide = values.astype(np.uint64)
     return {low: (wide & np.uint64(0xFFFFFFFF)).astype(np.uint32), low + 1: (wide >> np.uint64(32)).astype(np.uint32)}
+
+
+def transposed(data: np.ndarray, width: int) -> np.ndarray:
+    """(64, bytes) after every 16 lanes, taken as rows of 16 elements of ``width`` bits, gave column q to lane q."""
+    bits = np.unpackbits(data, axis=1, bitorder="little")
+    groups = bits.reshape(4, -1, 16, width)
+    return np.packbits(groups.transpose(0, 2, 1, 3).reshape(64, -1), axis=1, bitorder="little")

@@ -5,15 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from machine import Machine
+from semantics_memory import transposed
 
 pytestmark = pytest.mark.execute
-
-
-def transposed(data: np.ndarray, width: int) -> np.ndarray:
-    """(64, bytes) after every 16 lanes, taken as rows of 16 elements of ``width`` bits, gave column q to lane q."""
-    bits = np.unpackbits(data, axis=1, bitorder="little")
-    groups = bits.reshape(4, -1, 16, width)
-    return np.packbits(groups.transpose(0, 2, 1, 3).reshape(64, -1), axis=1, bitorder="little")
 
 
 @pytest.mark.parametrize(

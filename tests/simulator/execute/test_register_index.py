@@ -90,3 +90,8 @@ def test_the_index_alone_can_change(machine: Machine) -> None:
 def test_what_is_not_a_plain_indexed_move_is_refused(machine: Machine, body: str) -> None:
     with pytest.raises(UnsupportedInstructionError, match="index"):
         machine.run(body)
+
+
+def test_the_names_of_indexed_moves_are_no_instructions(machine: Machine) -> None:
+    with pytest.raises(UnsupportedInstructionError, match="s_set_gpr_idx_on"):
+        machine.run("v_movrels_b32_e32 v1, v2")

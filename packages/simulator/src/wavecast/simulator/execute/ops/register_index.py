@@ -36,6 +36,8 @@ def _(e: Emitter) -> None:
 
 def _index(e: Emitter) -> tuple[ir.Value, ir.Value]:
     """Offset in bytes that the index makes, and whether the register exists."""
+    if len(e.form.operands) != 3:
+        raise NotImplementedError("no instruction of this architecture, but a name for what s_set_gpr_idx_on makes")
     index = e.convert(e.b.and_(e.scalar_load(M0), I32(0xFF)), I64)
     return e.b.mul(index, I64(ROW_BYTES)), e.b.icmp_unsigned("<", index, e.argument(2))
 
