@@ -18,7 +18,7 @@ from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.plan import unit_of
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan
-from wavecast.kernels.kept_launch import KeptLaunch
+from wavecast.kernels.kept_launch import KeptLaunch, specialized
 
 FETCH, LOCAL = "fetch", "local"
 """Streams for the others' chunks, the first of as many as come at a time, and for the own one."""
@@ -244,14 +244,14 @@ def _launch_tma(
     """Launch one product through the tensor memory accelerator."""
     from wavecast.kernels.all_gather_matmul.kernel_tma import all_gather_matmul_tma_kernel
     from wavecast.kernels.grouped_gemm.launch_tma import per_line
-    from wavecast.kernels.tma import descriptor, is_aligned
+    from wavecast.kernels.tma import descriptor
 
     memory, (rows, k), n = workspace.memory, shard.shape, factor.out.shape[1]
     a_inverse, b_inverse, b, polls = gathered.a_inverse, factor.b_inverse, factor.b, factor.plan.polls
     form = (False, False, a_inverse is not None, per_line(a_inverse), per_line(b_inverse), gathered.fetch_scales)
     key = (
-        tma, rows, n, k, b.stride(1), shard.dtype, factor.out.dtype, form, last, polls, is_aligned(a_inverse),
-        is_aligned(b_inverse),
+        tma, rows, n, k, b.stride(1), shard.dtype, factor.out.dtype, form, last, polls,
+        specialized(a_inverse, b_inverse),
     )  # fmt: skip
     launch = workspace.launches.get(key)
     if launch is None:
@@ -268,8 +268,8 @@ def _launch_tma(
                 "TILE": (tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
                 "OUT_STAGES": tma.out_stages,
                 "LAST": last,
+                "num_warps": 4,
             },
-            options={"num_warps": 4},
         )  # fmt: skip
     launch(
         (gathered.rows, shard, b.t(), factor.out),
@@ -299,18 +299,44 @@ def launch_factor(
             last=last,
         )  # fmt: skip
         return
-    unit, n_unit = unit_of(k, factor.b.stride(1)), unit_of(n)
-    a_inverse, b_inverse = gathered.a_inverse, factor.b_inverse
-    all_gather_matmul_kernel[(gemm.programs + fetchers,)](
-        gathered.rows, shard, factor.b, factor.out, a_inverse, b_inverse, factor.bias, memory.signals(memory.rank),
-        workspace.state, workspace.failure, words, windows, rows * memory.ranks, rows, plan.transport.signal_rows,
-        n // n_unit, k // unit, factor.b.stride(1) // unit, memory.rank, memory.ranks, plan.polls, words.shape[1],
-        scales_at, SCALED=a_inverse is not None, A_ROWS=a_inverse is not None and a_inverse.ndim > 0,
-        B_COLUMNS=b_inverse is not None and b_inverse.ndim > 0, BIASED=factor.bias is not None, LAST=last,
-        FETCHERS=fetchers, PEERS=plan.transport.peers, FETCH_SCALES=gathered.fetch_scales,
-        FETCH_BLOCK=gemm.num_warps * gemm.lanes * FETCH_BYTES // words.element_size(), UNIT=unit, N_UNIT=n_unit,
-        CUT=k % gemm.block_k != 0, IMPRECISE=imprecise_sum(shard.dtype, gemm), **gemm.constants,
+    a_inverse, b_inverse, b, bias = gathered.a_inverse, factor.b_inverse, factor.b, factor.bias
+    tensors = (
+        gathered.rows, shard, b, factor.out, a_inverse, b_inverse, bias, memory.signals(memory.rank), workspace.state,
+        workspace.failure, words, windows,
     )  # fmt: skip
+    forms = (a_inverse is not None and a_inverse.ndim > 0, b_inverse is not None and b_inverse.ndim > 0)
+    key = (
+        gemm, plan.transport, fetchers, last, plan.polls, rows, n, k, b.stride(1), shard.dtype, factor.out.dtype,
+        None if bias is None else bias.dtype, forms, gathered.fetch_scales, specialized(*tensors),
+    )  # fmt: skip
+    launch = workspace.launches.get(key)
+    if launch is None:
+        unit, n_unit = unit_of(k, b.stride(1)), unit_of(n)
+        launch = workspace.launches[key] = KeptLaunch(
+            all_gather_matmul_kernel,
+            gemm.programs + fetchers,
+            sizes=(
+                rows * memory.ranks, rows, plan.transport.signal_rows, n // n_unit, k // unit, b.stride(1) // unit,
+                memory.rank, memory.ranks, plan.polls, words.shape[1], scales_at,
+            ),
+            constants={
+                "SCALED": a_inverse is not None,
+                "A_ROWS": forms[0],
+                "B_COLUMNS": forms[1],
+                "BIASED": bias is not None,
+                "LAST": last,
+                "FETCHERS": fetchers,
+                "PEERS": plan.transport.peers,
+                "FETCH_SCALES": gathered.fetch_scales,
+                "FETCH_BLOCK": gemm.num_warps * gemm.lanes * FETCH_BYTES // words.element_size(),
+                "UNIT": unit,
+                "N_UNIT": n_unit,
+                "CUT": k % gemm.block_k != 0,
+                "IMPRECISE": imprecise_sum(shard.dtype, gemm),
+                **gemm.constants,
+            },
+        )  # fmt: skip
+    launch((), tensors)
 
 
 def _widest(row_bytes: int) -> torch.dtype:

@@ -10,7 +10,7 @@ from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.plan import unit_of
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan
-from wavecast.kernels.kept_launch import KeptLaunch
+from wavecast.kernels.kept_launch import KeptLaunch, specialized
 from wavecast.kernels.matmul_reduce_scatter.kernel import matmul_reduce_scatter_kernel
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts
 from wavecast.kernels.matmul_reduce_scatter.plan import MatmulReduceScatterPlan
@@ -43,18 +43,39 @@ def launch_matmul_reduce_scatter(
     check_fits_int32("tiles of the product", tiles + gemm.programs)
     check_fits_int32("rows of the product, rounded up to whole tiles,", ranks * rows + gemm.block_m)
     window = memory.window(memory.rank, ((ranks - 1) * rows, n), torch.float32)
-    unit, n_unit = unit_of(k, b.stride(1)), unit_of(n)
-    compute = memory.stream(COMPUTE)
     a_inverse, b_inverse = parts.a_inverse, parts.b_inverse
-    with memory.launching(compute):
-        matmul_reduce_scatter_kernel[(gemm.programs,)](
-            parts.a, b, out, a_inverse, b_inverse, window, memory.window_addresses(), memory.signal_addresses(),
-            memory.signals(memory.rank), workspace.state, workspace.failure, rows, n // n_unit, k // unit,
-            b.stride(1) // unit, memory.rank, ranks, plan.polls, 1.0 / ranks if average else 1.0,
-            SCALED=a_inverse is not None, A_ROWS=a_inverse is not None and a_inverse.ndim > 0,
-            B_COLUMNS=b_inverse is not None and b_inverse.ndim > 0, UNIT=unit, N_UNIT=n_unit,
-            CUT=k % gemm.block_k != 0, IMPRECISE=imprecise_sum(parts.a.dtype, gemm), **gemm.constants,
+    tensors = (
+        parts.a, b, out, a_inverse, b_inverse, window, memory.window_addresses(), memory.signal_addresses(),
+        memory.signals(memory.rank), workspace.state, workspace.failure,
+    )  # fmt: skip
+    forms = (a_inverse is not None and a_inverse.ndim > 0, b_inverse is not None and b_inverse.ndim > 0)
+    key = (
+        gemm, rows, n, k, b.stride(1), parts.a.dtype, out.dtype, forms, plan.polls, average, specialized(*tensors)
+    )  # fmt: skip
+    launch = workspace.launches.get(key)
+    if launch is None:
+        unit, n_unit = unit_of(k, b.stride(1)), unit_of(n)
+        launch = workspace.launches[key] = KeptLaunch(
+            matmul_reduce_scatter_kernel,
+            gemm.programs,
+            sizes=(
+                rows, n // n_unit, k // unit, b.stride(1) // unit, memory.rank, ranks, plan.polls,
+                1.0 / ranks if average else 1.0,
+            ),
+            constants={
+                "SCALED": a_inverse is not None,
+                "A_ROWS": forms[0],
+                "B_COLUMNS": forms[1],
+                "UNIT": unit,
+                "N_UNIT": n_unit,
+                "CUT": k % gemm.block_k != 0,
+                "IMPRECISE": imprecise_sum(parts.a.dtype, gemm),
+                **gemm.constants,
+            },
         )  # fmt: skip
+    compute = memory.stream(COMPUTE)
+    with memory.launching(compute):
+        launch((), tensors)
     memory.barrier(compute)
 
 
@@ -65,15 +86,15 @@ def _launch_tma(
     """The same through the tensor memory accelerator."""
     from wavecast.kernels.grouped_gemm.launch_tma import per_line
     from wavecast.kernels.matmul_reduce_scatter.kernel_tma import matmul_reduce_scatter_tma_kernel
-    from wavecast.kernels.tma import descriptor, is_aligned
+    from wavecast.kernels.tma import descriptor
 
     memory, rows, n, k = workspace.memory, parts.rows, b.shape[1], parts.a.shape[1]
     window = memory.window(memory.rank, ((memory.ranks - 1) * rows, n), torch.float32)
     a_inverse, b_inverse = parts.a_inverse, parts.b_inverse
     form = (a_inverse is not None, per_line(a_inverse), per_line(b_inverse))
     key = (
-        tma, rows, n, k, b.stride(1), parts.a.dtype, out.dtype, form, plan.polls, average, is_aligned(a_inverse),
-        is_aligned(b_inverse),
+        tma, rows, n, k, b.stride(1), parts.a.dtype, out.dtype, form, plan.polls, average,
+        specialized(a_inverse, b_inverse),
     )  # fmt: skip
     launch = workspace.launches.get(key)
     if launch is None:
@@ -87,8 +108,8 @@ def _launch_tma(
             constants={
                 "FORM": form,
                 "TILE": (tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
+                "num_warps": 4,
             },
-            options={"num_warps": 4},
         )  # fmt: skip
     compute = memory.stream(COMPUTE)
     with memory.launching(compute):
