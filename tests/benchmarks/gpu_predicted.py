@@ -21,6 +21,7 @@ from typing import Any
 import torch
 from gpu_cases import OURS, ends_of, odd_ends
 
+from wavecast.cli.simulate import stream_times
 from wavecast.kernels.blockwise import quantize_blockwise
 from wavecast.kernels.colwise_per_group import colwise_per_group
 from wavecast.kernels.dual_layout import quantize_dual_layout
@@ -33,7 +34,6 @@ from wavecast.kernels.weight_layouts import quantize_weight_layouts
 from wavecast.kernels.weight_transpose import quantize_weight_transpose
 from wavecast.kernels.wgrad_copies import wgrad_operands
 from wavecast.simulator.errors import UnsupportedInstructionError
-from wavecast.simulator.timing import Position, predict_time
 from wavecast.simulator.virtual import VirtualDevice, virtual_device
 
 SCHEMA = "wavecast.gpu-predicted/1"
@@ -110,11 +110,7 @@ def predicted(device: VirtualDevice, call: Callable[[], Any]) -> tuple[float, tu
     """Time in µs, kernels, and what bounds the longest of them."""
     device.launches.clear()
     call()
-    times = []
-    for number, launch in enumerate(device.launches):
-        result = launch.result
-        position = Position.BACK_TO_BACK if number else Position.FIRST
-        times.append(predict_time(result.kernel, result.execution, result.traffic, result.device, position=position))
+    times = stream_times(device.launches, device.spec)
     longest = max(times, key=lambda item: item.predicted_us)
     names = tuple(launch.kernel for launch in device.launches)
     return sum(item.predicted_us for item in times), names, str(longest.bound)
