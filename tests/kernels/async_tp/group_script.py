@@ -63,6 +63,9 @@ def check_row_scales(rank: int, ranks: int) -> None:
 def check_operators(rank: int, ranks: int) -> None:
     """The fake says what the operator does, also of layouts, and both are traced as one call."""
     name = dist.group.WORLD.group_name
+    with_gradient = torch.ones(6, 16).bfloat16().requires_grad_()
+    gathered, (out,) = all_gather_matmul(with_gradient, [torch.ones(16, 8).bfloat16()], name)
+    assert not gathered.requires_grad and not out.requires_grad
     for shape, dim in (((6, 16), 0), ((3, 4, 16), 1), ((3, 4, 16), 2)):
         a = values(*shape, dtype=torch.bfloat16, exact=True, seed=rank)
         k = 16 * (ranks if dim == len(shape) - 1 else 1)

@@ -85,6 +85,8 @@ def all_gather_matmul(
     """
     group = group_of(group)
     ranks, given = group.size(), len(bs)
+    if a_shard.requires_grad:  # else its copy in the window, which is kept, would be part of a graph
+        a_shard = a_shard.detach()
     rows = as_rows(a_shard, gather_dim)
     scales = as_row_scales(a_inverse, a_shard, rows, ranks)
     b_inverses = [None] * given if b_inverses is None else [flat(b_inverse) for b_inverse in b_inverses]

@@ -90,15 +90,22 @@ def as_row_scales(a_inverse: torch.Tensor | None, a_shard: torch.Tensor, rows: R
     gathered = tuple(s * (ranks if d == rows.dim else 1) for d, s in enumerate(sharded))
     if rows.along_sum:  # a row's values are on all ranks: there is one scale for them
         gathered, sharded = sharded, ()
-    moved = a_inverse if rows.along_sum or a_inverse.ndim < 2 else a_inverse.movedim(rows.dim, 0)
-    if tuple(a_inverse.shape) == sharded:
-        return RowScales(moved.reshape(-1, 1).contiguous(), None)
-    if tuple(a_inverse.shape) == gathered:
-        return RowScales(None, moved.reshape(-1, 1).contiguous())
+    if a_inverse.shape == sharded:
+        return RowScales(_column(a_inverse, rows), None)
+    if a_inverse.shape == gathered:
+        return RowScales(None, _column(a_inverse, rows))
     raise ValueError(
         f"a_inverse has shape {tuple(a_inverse.shape)}; wanted is () for all rows, {sharded} for this rank's, or "
         f"{gathered} for every rank's; reshape it"
     )
+
+
+def _column(a_inverse: torch.Tensor, rows: Rows) -> torch.Tensor:
+    """(rows, 1), in the order of the rows."""
+    if a_inverse.ndim == 2 and rows.dim == 0 and a_inverse.is_contiguous():
+        return a_inverse
+    moved = a_inverse if rows.along_sum or a_inverse.ndim < 2 else a_inverse.movedim(rows.dim, 0)
+    return moved.reshape(-1, 1).contiguous()
 
 
 def check_factors(

@@ -61,7 +61,8 @@ def workspace_of(group: dist.ProcessGroup, window_bytes: int) -> Workspace:
             "one call of this size before the capture"
         )
     size = max(SMALLEST_WINDOW_BYTES, 1 << (window_bytes - 1).bit_length())
-    _workspaces[key] = make_workspace(TorchSymmetricMemory(group, size))
+    with torch.inference_mode(False):  # whose tensors could not be written outside of it
+        _workspaces[key] = make_workspace(TorchSymmetricMemory(group, size))
     return _workspaces[key]
 
 
