@@ -156,9 +156,13 @@ class GatherCase(_Products):
         from torch.distributed import _symmetric_memory
 
         self.check_gpu()
-        if self.fp8:
-            raise ValueError("the native path of PyTorch takes bf16 only")
-        rows, out = _symmetric_memory._fused_all_gather_matmul_native(self.a, self.b, self.name)  # type: ignore[arg-type]
+        native = getattr(_symmetric_memory, "_fused_all_gather_matmul_native", None)
+        if native is None or self.fp8:
+            raise ValueError("this PyTorch has no native path for such operands")
+        try:
+            rows, out = native(self.a, self.b, self.name)
+        except NotImplementedError as error:
+            raise ValueError(f"this PyTorch has no native path for this GPU: {error}") from error
         return [rows, out]
 
     def _wavecast(self) -> Parts:
