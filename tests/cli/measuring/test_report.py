@@ -9,8 +9,9 @@ import pytest
 from fakes import MACHINE, SHAPE, predicted
 
 from wavecast.cli.app import run
+from wavecast.cli.ledger import counter_pairs
 from wavecast.cli.measurement import KernelCounters, MeasuredRow, Measurement, RowCounters
-from wavecast.cli.records import Ledger, freeze
+from wavecast.cli.records import Ledger, freeze, read_records
 from wavecast.cli.rows import Row
 
 EARLIER, LATER = date(2026, 11, 29), date(2026, 12, 1)
@@ -124,3 +125,23 @@ def test_without_anything_that_has_both_that_is_said(tmp_path: Path, capsys: pyt
     assert run(["report", str(tmp_path)]) == 0
     assert capsys.readouterr().err == "1 predictions, 0 measurements, and nothing that has both\n"
     assert run(["report", str(tmp_path / "nowhere")]) == 2
+
+
+def test_conflicts_are_also_compared_with_the_cycles_that_they_lengthen(tmp_path: Path) -> None:
+    """No conflict predicted of 1,000 instructions, and 30 cycles counted: the share that is missing is 3 %."""
+    folder = tmp_path / "evidence"
+    parts = ("memory.lds_instructions", "memory.lds_conflict_clk")
+    said = KernelCounters("k", dict(zip(parts, (1000.0, 0.0), strict=True)))
+    freeze(
+        [predicted("wavecast", 95.0)],
+        directory=folder,
+        counters=[RowCounters("rowwise", "wavecast", "mi300x", SHAPE, (said,))],
+        date=LATER,
+    )
+    seen = KernelCounters("k", dict(zip(parts, (1000.0, 30.0), strict=True)))
+    row = MeasuredRow("rowwise", "wavecast", "mi300x", SHAPE, "exact", 1.0, 1.0, 1.0, kernels=(seen,))
+    how = Measurement(LATER.isoformat(), MACHINE, 2.0, 4.0, 2**29)
+    Ledger(folder, triton="3.7.1", day=LATER).add([measured_row("wavecast", 1.0)], [row], how)
+    errors = {pair.counter: pair.error for pair in counter_pairs(read_records(folder))}
+    assert errors["memory.lds_clk"] == pytest.approx(-30 / 1030)
+    assert errors["memory.lds_conflict_clk"] == -1.0

@@ -20,6 +20,9 @@ REVISED = "revised"
 OTHER_CODE = "other code"
 WRONG = "not timed"
 
+TOGETHER = {"memory.lds_clk": ("memory.lds_instructions", "memory.lds_conflict_clk")}
+"""Counters that are compared as a sum as well: conflicts are few, or none, of the cycles that they lengthen."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -209,12 +212,23 @@ def counter_pairs(records: Mapping[Path, Record]) -> list[CounterPair]:
             if _symbols(wanted) != _symbols(row.kernels):
                 continue
             found[row_key(row)] = [
-                CounterPair(row.device, row.experiment, row.variant, name, expected.counters[name], value)
+                CounterPair(row.device, row.experiment, row.variant, name, have[name], value)
                 for expected, counted in zip(wanted, row.kernels, strict=True)
-                for name, value in counted.counters.items()
-                if value and name in expected.counters
+                for have in [_with_sums(expected.counters)]
+                for name, value in _with_sums(counted.counters).items()
+                if value and name in have
             ]
     return [pair for pairs in found.values() for pair in pairs]
+
+
+def _with_sums(counters: Mapping[str, float]) -> dict[str, float]:
+    """Counters, and sums of those that ``TOGETHER`` names, where both are there."""
+    sums = {
+        name: sum(counters[part] for part in parts)
+        for name, parts in TOGETHER.items()
+        if all(part in counters for part in parts)
+    }
+    return {**counters, **sums}
 
 
 def _symbols(kernels: Sequence[KernelCounters]) -> list[str]:
