@@ -48,6 +48,21 @@ extern "C" __global__ void stencil(const float* in, float* out, int n_x, int n_y
   out[((unsigned long)z * n_y + y) * n_x + x] = sum;
 }
 
+// A matrix both ways: the first `blocks` workgroups of a row of the grid take 128 bytes of each of 64 rows, the others a row.
+extern "C" __global__ void both(const float4_* in, float4_* by_row, float4_* by_column, int pieces, int blocks) {
+  int x = blockIdx.x, first = blockIdx.y * 64;
+  if (x < blocks)
+    for (int row = threadIdx.x / 8; row < 64; row += 8) {
+      unsigned long at = (unsigned long)(first + row) * pieces + x * 8 + threadIdx.x % 8;
+      by_column[at] = in[at];
+    }
+  else
+    for (int piece = threadIdx.x; piece < pieces; piece += 64) {
+      unsigned long at = (unsigned long)(first + x - blocks) * pieces + piece;
+      by_row[at] = in[at];
+    }
+}
+
 extern "C" __global__ void triad(float* a, const float* b, const float* c) {
   int i = blockIdx.x * 256 + threadIdx.x;
   a[i] = b[i] + 2.0f * c[i];

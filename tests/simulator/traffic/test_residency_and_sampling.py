@@ -119,7 +119,9 @@ def test_a_tiny_grid_is_its_own_pilot(device: Device) -> None:
     assert pilot_workgroups(9, device).tolist() == list(range(8))
 
 
-@pytest.mark.parametrize("grid", [(64, 64, 64), (128, 128, 1), (37, 5, 211), (4000, 3, 1), (16, 16, 16), (1, 9000, 1)])
+@pytest.mark.parametrize(
+    "grid", [(64, 64, 64), (128, 128, 1), (37, 5, 211), (4000, 3, 1), (16, 16, 16), (1, 9000, 1), (288, 9, 1)]
+)
 @pytest.mark.parametrize("work", [0.0, 3e4, 1e6])
 def test_a_counted_workgroup_runs_after_its_neighbours_along_every_axis(
     device: Device, grid: tuple[int, int, int], work: float
@@ -138,6 +140,20 @@ def test_a_counted_workgroup_runs_after_its_neighbours_along_every_axis(
     assert len(counted) >= 32
     for stride in (8, *wanted):
         assert np.isin(counted - stride, sample.workgroups).all(), stride
+
+
+@pytest.mark.parametrize(
+    ("grid", "uneven"), [((288, 64, 1), 0.2), ((288, 8, 1), 0.2), ((256, 64, 1), 0.2), ((4096, 9, 1), 0.51)]
+)
+@pytest.mark.parametrize("work", [0.0, 1.5e4])
+def test_clusters_cover_a_long_first_axis_evenly(
+    device: Device, grid: tuple[int, int, int], uneven: float, work: float
+) -> None:
+    """What stands in a part of it, as programs of another kind do, has its share of the sample."""
+    sample = choose_workgroups(int(np.prod(grid)), device, strides=grid_strides(grid), work_per_workgroup=work)
+    assert not sample.is_complete
+    ninths = np.bincount(sample.workgroups % grid[0] * 9 // grid[0], minlength=9)
+    assert (abs(ninths / ninths.mean() - 1) < uneven).all()
 
 
 def test_strides_of_a_grid() -> None:

@@ -255,7 +255,7 @@ def grid_lines(
 
     Lines grow by those that counted workgroups touch first. Where panels are long this is a rare event: a buffer of
     which the sample cannot rule out that the grid touches all of it is taken to be touched in full, and what XCDs
-    share of it is a ratio.
+    share of it is as ``_filled`` says.
 
     Args:
         footprint: Lines of the workgroups that ran.
@@ -274,8 +274,10 @@ def grid_lines(
         if growth.fraction < 1:
             new, new_on = (part.new_by_cluster(growth, per_xcd=per_xcd) for per_xcd in (False, True))
             if _may_be(part, growth, bound, grown=grown, new=new):
-                grown_on_xcds *= bound / grown
-                new_on = new_on - new * new_on.sum() / max(1.0, new.sum())
+                grown_on_xcds, by_line, by_pair = _filled(
+                    grown, grown_on_xcds, bound, xcds=xcds if growth.clusters > 1 else None
+                )
+                new_on = by_pair * new_on + by_line * new
                 grown = bound
             by_cluster += new_on
         found = min(grown, bound)
@@ -283,6 +285,31 @@ def grid_lines(
         on_xcds += min(grown_on_xcds, xcds * bound)
         touched += _bytes_of(part, growth, buffer, lines=found, is_full=found == bound)
     return GridLines(lines, touched, on_xcds, by_cluster)
+
+
+def _filled(grown: float, grown_on_xcds: float, bound: float, *, xcds: int | None) -> tuple[float, float, float]:
+    """Lines of each XCD, summed, of a buffer that the grid touches in full, and how they grow with both estimates.
+
+    With more lines than the buffer has, the grid touches each several times, so far apart that no cluster sees it: as
+    the rows and the columns of a matrix do in different workgroups. Each time some XCDs fetch it, and which ones has
+    nothing to do with those of the other times. With fewer, the estimate of both is too small by the same part.
+
+    Args:
+        grown: Estimated lines, as if clusters shared none but those that they are known to share.
+        grown_on_xcds: The same of each XCD, summed.
+        bound: Lines of the buffer.
+        xcds: XCDs; None if a single cluster tells nothing of what lies far apart.
+
+    Returns:
+        (lines of each XCD, summed; its derivatives by ``grown`` and by ``grown_on_xcds``).
+    """
+    times, each = grown / bound, grown_on_xcds / grown
+    if times <= 1 or xcds is None:
+        return bound * each, -each / times, 1 / times
+    hit = min(each / xcds, 1 - 1e-9)
+    missed = (1 - hit) ** times
+    by_line = -xcds * missed * (math.log1p(-hit) + hit / (1 - hit))
+    return bound * xcds * (1 - missed), by_line, missed / (1 - hit)
 
 
 def _bytes_of(part: Footprint, growth: Growth, buffer: BufferRange | None, *, lines: float, is_full: bool) -> float:

@@ -18,6 +18,8 @@ _CLUSTERS = 16
 # The variance between clusters is not known from fewer.
 _FEWEST_CLUSTERS = 4
 _GOLDEN_RATIO = 0.6180339887498949
+# Of the distance between the places of clusters along the first axis, by which they are off an even one at most.
+_UNEVEN = 0.25
 # Work that a sample is sized to, in wave instructions: about half a second of the host.
 _WORK = 1.2e7
 # Of a line that a wave instruction touches, beside the instruction's own.
@@ -107,7 +109,8 @@ def choose_workgroups(
     Ids go round-robin over the XCDs, and workgroups that share cache lines are neighbours: a cluster is a row of
     consecutive ids, up to four for every XCD, and the rows before it along each further axis of the grid. The grid is
     cut into up to 16 strata of equal size, and each gives one cluster. Where in the stratum follows the golden ratio:
-    equal distances would fall in step with the powers of two that grids and address maps are made of. If workgroups are
+    equal distances would fall in step with the powers of two that grids and address maps are made of. So does where
+    along the first axis, if that is longer than a row. If workgroups are
     long, the sample has fewer clusters, then shorter rows, at last no rows along the outer axes. A grid that is not
     much larger than the sample is taken whole.
 
@@ -130,11 +133,7 @@ def choose_workgroups(
         return Sample(everything, np.zeros_like(everything), np.ones(total_workgroups, np.bool_), total_workgroups)
     stratum = (total_workgroups - int(shape.offsets[-1])) / shape.clusters
     numbers = np.arange(shape.clusters)
-    places = (numbers * _GOLDEN_RATIO + 0.5) % 1.0
-    first_ids = np.round(numbers * stratum + places * (stratum - shape.row)).astype(np.int64)
-    # Clusters start at XCD 0, so that each XCD runs the same number of consecutive rounds.
-    first_ids -= first_ids % xcds
-    first_ids[0] = _first_of_all(total_workgroups, xcds, strides)
+    first_ids = _first_ids(total_workgroups, shape, stratum, xcds, strides)
     place_in_row = np.arange(shape.row, dtype=np.int64)
     ids = first_ids[:, None, None] + shape.offsets[:, None] + place_in_row
     counted = (np.arange(len(shape.offsets)) == len(shape.offsets) - 1)[:, None] & (place_in_row >= xcds)
@@ -143,9 +142,35 @@ def choose_workgroups(
     # A workgroup that two clusters want belongs to the one that counts it.
     order = np.lexsort((~counted, ids.ravel()))
     workgroups, first = np.unique(ids.ravel()[order], return_index=True)
-    # Clusters may be nearer than a stratum to one another by a row at most.
-    near = int((2 * int(shape.offsets[-1])) // stratum + 1) if len(shape.offsets) > 1 else 0
+    # Clusters may be nearer than a stratum to one another by a row at most, and several lie beside one another in a
+    # row of the grid that is longer than a stratum.
+    reach = 2 * int(shape.offsets[-1]) + (strides[0] if strides and strides[0] > stratum else 0)
+    near = int(reach // stratum + 1) if reach else 0
     return Sample(workgroups, clusters[order][first], counted[order][first], total_workgroups, near)
+
+
+def _first_ids(total_workgroups: int, shape: _Shape, stratum: float, xcds: int, strides: Sequence[int]) -> np.ndarray:
+    """Where each cluster begins, int64.
+
+    In a grid of several axes whose first is longer than the rows of clusters, each cluster has its own place along
+    that axis, and together they cover it evenly: what a workgroup does often depends on where it stands there.
+    """
+    first_of_all = _first_of_all(total_workgroups, xcds, strides)
+    numbers, most = np.arange(shape.clusters), total_workgroups - int(shape.offsets[-1])
+    places = (numbers * _GOLDEN_RATIO + 0.5) % 1.0
+    wanted: np.ndarray
+    if strides and strides[0] > shape.row:
+        # Even distances, but for a part of them: see ``choose_workgroups`` on powers of two.
+        turns = np.argsort(np.argsort(numbers * _GOLDEN_RATIO % 1.0)) + _UNEVEN * places
+        along = (first_of_all + turns * strides[0] / shape.clusters) % strides[0]
+        wanted = (numbers + places) * (most // strides[0]) // shape.clusters * strides[0] + along
+    else:
+        wanted = np.round(numbers * stratum + places * (stratum - shape.row))
+    # Clusters start at XCD 0, so that each XCD runs the same number of consecutive rounds.
+    first_ids = np.minimum(wanted, most - shape.row).astype(np.int64)
+    first_ids -= first_ids % xcds
+    first_ids[0] = first_of_all
+    return first_ids
 
 
 def work_of(line_accesses: int, instructions: int) -> float:
@@ -181,10 +206,13 @@ def _shape(affordable: float, xcds: int, offsets: np.ndarray) -> _Shape:
 
 
 def _first_of_all(total_workgroups: int, xcds: int, strides: Sequence[int]) -> int:
-    """Where the first cluster begins, however many there are: mid-stratum of the most, or 0 if all may run."""
+    """Where the first cluster begins, however many there are: mid-stratum of the most.
+
+    It is 0 if all may run, or if other clusters may lie in the same row of the grid.
+    """
     offsets = _row_offsets(total_workgroups, xcds, strides)
     largest = _CLUSTERS * _ROUNDS_OF_CLUSTER * xcds
-    if total_workgroups <= 2 * largest:
+    if total_workgroups <= 2 * largest or (strides and _CLUSTERS * strides[0] > total_workgroups - int(offsets[-1])):
         return 0
     first = max(0, round(0.5 * (total_workgroups - int(offsets[-1]) - largest) / _CLUSTERS))
     return first - first % xcds
