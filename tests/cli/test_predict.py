@@ -131,6 +131,7 @@ def test_a_failing_experiment_does_not_hide_the_others(
         (["rowwise", "--shape", "n=-5"], "n='-5' is no size", "positive whole number"),
         (["rowwise", "--shape", "n"], "n='' is no size", "positive whole number"),
         (["rowwise", "--shape", "n=8,n=9"], "n is given twice, 8 and 9", "name every size once"),
+        (["rowwise", "--check"], "--check, and no file to check a kernel of", "run SCRIPT.py --check"),
     ],
 )
 def test_misuse(

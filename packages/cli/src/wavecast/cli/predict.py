@@ -91,6 +91,12 @@ def predict(
         show = None if json else partial(tables.print_outcome, wide=wide, sensitivity=sensitivity)
         _predict_file(targets[0], launch, device=device, plot=plot, sensitivity=sensitivity, show=show)
         return
+    if check:
+        raise misuse(
+            "--check, and no file to check a kernel of",
+            hint="experiments execute a sample of their workgroups, and checks look at all: "
+            "predict path/to/kernel.hip --check --whole …, or run SCRIPT.py --check",
+        )
     if launch != Launch():
         raise misuse(
             "an option that describes a launch, and no file to launch a kernel of",
