@@ -30,7 +30,7 @@ class Case:
     """One call of one rank, with everything that it needs on the GPU."""
 
     def __init__(self, m: int, n: int, k: int, dtype: torch.dtype, *, ranks: int = 2, rank: int = 0, tma: bool = True,
-                 scaled_rows: bool = False, engine: Engine | None = None, full_mesh: bool = False,
+                 scaled_rows: bool = False, engine: Engine = "copy-engine", full_mesh: bool = False,
                  **memory: int) -> None:  # fmt: skip
         rows = m // ranks
         fp8 = dtype == FP8

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -12,6 +12,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import wavecast.kernels.all_gather_matmul.api as gather_api
 from wavecast.kernels import symm_mem
+from wavecast.kernels.all_gather_matmul import plan
 from wavecast.kernels.all_gather_matmul.api import all_gather_matmul
 from wavecast.kernels.matmul_reduce_scatter.api import matmul_reduce_scatter
 
@@ -51,8 +52,25 @@ def scatter(seed: int, group: Any) -> tuple[list[torch.Tensor], list[torch.Tenso
     return [a, b], [out]
 
 
-@pytest.mark.parametrize("call", [gather, scaled_gather, scatter])
-def test_a_later_call_is_launched_with_its_own_tensors_and_the_same_of_all_else(call: Callable[..., Any]) -> None:
+@pytest.fixture
+def long_products(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[bool]:
+    """Whether these products count as long, whose chunks come by copy engines."""
+    if request.param:
+        monkeypatch.setattr(plan, "SHORT_FLOP", 0)
+    plan.plan_all_gather_matmul.cache_clear()
+    yield request.param
+    plan.plan_all_gather_matmul.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("call", "long_products"),
+    [(gather, True), (scaled_gather, True), (gather, False), (scaled_gather, False), (scatter, True)],
+    indirect=["long_products"],
+)
+def test_a_later_call_is_launched_with_its_own_tensors_and_the_same_of_all_else(
+    call: Callable[..., Any], long_products: bool
+) -> None:
+    """By the tensor memory accelerator, which has descriptors, or by the kernel that fetches."""
     launches: list[list[Any]] = []
     with idle_group() as (group, driver):
         driver.seen = lambda *given: launches.append([plain(argument) for argument in given[BASE_ARGUMENTS:]])
@@ -60,8 +78,11 @@ def test_a_later_call_is_launched_with_its_own_tensors_and_the_same_of_all_else(
     assert len(launches) == 3
     for (matrices, tensors), launch in zip(kept, launches, strict=True):
         addresses = {kind: [a[1] for a in launch if isinstance(a, tuple) and a[0] == kind] for kind in KINDS}
-        assert addresses["descriptor"] == [matrix.data_ptr() for matrix in matrices]
-        assert {tensor.data_ptr() for tensor in tensors} <= set(addresses["tensor"])
+        if long_products:
+            assert addresses["descriptor"] == [matrix.data_ptr() for matrix in matrices]
+        assert {tensor.data_ptr() for tensor in (tensors if long_products else [*matrices, *tensors])} <= set(
+            addresses["tensor"]
+        )
     first, *later = [without_addresses(launch) for launch in launches]
     assert later == [first, first]
 

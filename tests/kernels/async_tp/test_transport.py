@@ -44,6 +44,16 @@ def test_over_a_switch_copy_engines_take_one_chunk_after_another_with_one_signal
     assert (plan.engine, plan.peers, plan.signal_rows) == ("copy-engine", 1, 1024)
 
 
+def test_on_cuda_the_kernel_of_a_short_product_fetches() -> None:
+    sizes = {"shard_rows": 1024, "length": 512, "ranks": 4, "element_bytes": 2, "arch": "sm_90", "tma_bytes": (2, 1024)}
+    short = plan_all_gather_matmul(columns=1024, **sizes)
+    assert (short.transport.engine, short.transport.fetchers, short.transport.most_units) == ("fetcher", 16, 132)
+    assert "take the host longer than this product" in short.reason
+    long = plan_all_gather_matmul(columns=16384, **sizes)
+    assert long.transport.engine == "copy-engine"
+    assert long.tma is not None
+
+
 @pytest.mark.parametrize(
     ("ranks", "rows", "signals"), [(8, 1024, 4), (8, 1280, 3), (2, 300, 2), (4, 1, 1), (63, 4096, 1)]
 )

@@ -12,6 +12,10 @@ from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
 from wavecast.kernels.tma import ALIGNMENT
 
+SHORT_FLOP = 1 << 34
+"""A product of so many operations takes an H200 about 25 us, less than the host takes to put copies, signals and waits
+on other streams: there the kernel fetches, though copy engines take no SM on CUDA."""
+
 TIMEOUT_POLLS = 1_000_000_000
 """Polls of a signal before a kernel gives up. On an H200 200,000 took 51 ms, so this is four minutes: a rank may still
 compile its kernels when the others wait for it."""
@@ -86,7 +90,13 @@ def plan_all_gather_matmul(
         ValueError: an engine that is none on this architecture; the kernel in HIP is asked for and cannot do it.
     """
     transport = plan_transport(
-        arch=arch, ranks=ranks, shard_rows=shard_rows, full_mesh=full_mesh, engine=engine, units=units
+        arch=arch,
+        ranks=ranks,
+        shard_rows=shard_rows,
+        full_mesh=full_mesh,
+        short=2 * ranks * shard_rows * columns * length <= SHORT_FLOP,
+        engine=engine,
+        units=units,
     )
     gemm = plan_gemm(ranks * shard_rows, columns, length, element_bytes=element_bytes, arch=arch)
     tma = None

@@ -72,6 +72,7 @@ def plan_transport(
     ranks: int,
     shard_rows: int,
     full_mesh: bool,
+    short: bool = False,
     engine: Engine | None = None,
     units: int | None = None,
 ) -> TransportPlan:
@@ -83,6 +84,7 @@ def plan_transport(
         shard_rows: rows of a chunk.
         full_mesh: whether a link of its own leads to each other rank, as between Instinct GPUs of a node; else all
             links lead to a switch, and one peer can have all of them.
+        short: whether the product takes a GPU less time than copies and signals on other streams take the host.
         engine: asked for; None leaves it to the plan.
         units: compute units of the device; None: as many as the architecture's usual one has. All programs of a grid
             must run at a time: one that has not begun might be what the others wait for.
@@ -99,11 +101,15 @@ def plan_transport(
     if peers == 1:
         links = "chunks come from one peer after another"
     fine, whole = signal_rows(shard_rows, ranks), max(shard_rows, 1)
-    if engine == "fetcher" or (engine is None and not on_cuda):
+    if engine == "fetcher" or (engine is None and (short or not on_cuda)):
         each = FETCHERS_PER_PEER if full_mesh else FETCHERS
         # A small device, a die of a partitioned one say, keeps three quarters of its units for the product.
         each = max(min(each, units // 4 // peers), 1)
-        why = "asked for" if engine else "signals of other engines are kernels, which need free units, and stall them"
+        why = "signals of other engines are kernels, which need free units, and stall them"
+        if engine or on_cuda:
+            why = (
+                "asked for" if engine else "copies and signals on other streams take the host longer than this product"
+            )
         return TransportPlan(
             "fetcher", peers, fine, None, each * peers, 0, units,
             f"{links}; {why}: {each * peers} workgroups of the kernel fetch and signal, "
