@@ -117,6 +117,7 @@ class L2:
     sector_bytes: int | None = _optional("B")
     mixed_tb_s: float | None = _optional("TB/s")
     bulk_read_tb_s: float | None = _optional("TB/s")
+    read_copies: float | None = _optional("lines")
 
 
 @dataclass(frozen=True, slots=True)

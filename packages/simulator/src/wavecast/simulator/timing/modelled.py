@@ -126,10 +126,11 @@ def predict_modelled(
 
 def kept_bytes(read_bytes: float, written_bytes: float, device: Device) -> float:
     """What an L2 that writes nothing back at the end of a launch holds of its writes: their share of what came last."""
-    if device.l2.write_back_bytes_per_clk is not None or not written_bytes:
+    copies = device.l2.read_copies
+    if copies is None or not written_bytes:
         return 0.0
-    room = device.l2.bytes_per_xcd * device.compute.num_xcd
-    return min(written_bytes, room * written_bytes / (read_bytes + written_bytes))
+    room = device.l2.bytes_per_xcd * device.compute.num_xcd * copies
+    return min(written_bytes, room * written_bytes / (copies * read_bytes + written_bytes))
 
 
 def _copy(work: StagedCopy, device: Device, position: Position) -> ModelledTime:

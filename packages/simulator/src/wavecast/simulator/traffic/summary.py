@@ -121,7 +121,7 @@ def summarise(
         fabric_read_bytes=round(fabric_lines * line * share + fill_bytes),
         fabric_write_requests=round(float(observed.totals[Flow.FABRIC_WRITES]) * scale),
         fabric_write_bytes=fabric_write_bytes,
-        last_write_back_bytes=min(observed.last_write_back_bytes, fabric_write_bytes),
+        last_write_back_bytes=_held_at_the_end(observed, hbm_lines * line * share, fabric_write_bytes, device),
         hbm_read_bytes=round(max(hbm_lines * line * share, read_bytes if observed.is_cold else 0) + fill_bytes),
         hbm_write_bytes=round(max(_scaled_writes(observed, scale, written_lines=written_lines), write_bytes)),
         minimum_read_bytes=round(read_bytes),
@@ -140,6 +140,18 @@ def summarise(
         dirty_lines_per_xcd=observed.dirty_lines_per_xcd,
         instructions=table,
     )
+
+
+def _held_at_the_end(observed: Observed, read_bytes: float, written_bytes: int, device: Device) -> int:
+    """Dirty bytes in the L2s at the end: more than were simulated where lines that are read lie there more than once.
+
+    The simulated capacity is what is left for one copy of each; what is written has one only.
+    """
+    held = float(min(observed.last_write_back_bytes, written_bytes))
+    copies = device.l2.read_copies
+    if copies is not None and held:
+        held *= copies * (read_bytes + written_bytes) / (copies * read_bytes + written_bytes)
+    return min(round(held), written_bytes)
 
 
 def _read_misses(observed: Observed, read: GridLines) -> tuple[float, float]:
