@@ -32,9 +32,7 @@ def test_fitted_rows_do_not_count() -> None:
     assert summary(points)[1] == "10.0 %"
 
 
-def test_without_a_folder_only_published_figures_are_scored(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_without_a_folder_only_published_figures_are_scored(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert overlap.main([]) == 0
     out = capsys.readouterr().out
     assert "MI355X" in out
