@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from wavecast.simulator.compile import clang
+from wavecast.simulator.compile import clang, hip
 from wavecast.simulator.compile.hip import compile_hip
 from wavecast.simulator.errors import CompileError, MissingToolError, UnknownDeviceError
 from wavecast.simulator.launch import parsed_kernel
@@ -118,6 +118,40 @@ def test_a_missing_file_and_an_unknown_architecture_are_errors(tmp_path: Path) -
     with pytest.raises(UnknownDeviceError, match="sm_90") as error:
         compile_hip(ADD_ONE, arch="sm_90")
     assert "gfx950" in error.value.hint
+
+
+@needs_compiler
+def test_what_was_compiled_is_kept_until_something_that_it_was_made_from_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    runs: list[list[str]] = []
+    real = hip.subprocess.run
+
+    def counted(words: list[str], **options: object) -> object:
+        runs.append(words)
+        return real(words, **options)
+
+    monkeypatch.setattr(hip.subprocess, "run", counted)
+    source, header = tmp_path / "with blank.hip", tmp_path / "step.h"
+    source.write_text(f'#include "step.h"\n{ADD_ONE}')
+    header.write_text("#define STEP 7\n")
+
+    def compiled(**options: object) -> str:
+        (code,) = compile_hip(source, arch="gfx942", **options)
+        return code.assembly
+
+    first = compiled()
+    before = len(runs)
+    assert (compiled(), len(runs)) == (first, before)
+    header.write_text("#define STEP 9\n")
+    second = compiled()
+    assert (second != first, len(runs)) == (True, before + 1)
+    # Damaged entries are made anew.
+    for entry in (tmp_path / "cache/wavecast/hip").glob("*.json"):
+        entry.write_text(entry.read_text().replace("v_add", "v_sub"))
+    assert (compiled(), len(runs)) == (second, before + 2)
+    assert (compiled(), len(runs)) == (second, before + 2)
 
 
 def test_without_a_compiler_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:

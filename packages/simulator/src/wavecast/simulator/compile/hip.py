@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
-from wavecast.simulator.compile.clang import find_compiler
+from wavecast.simulator.compile.clang import HEADERS, HipCompiler, find_compiler
 from wavecast.simulator.compile.code_object import CodeObject, code_objects_of
+from wavecast.simulator.compile.compile_cache import kept
 from wavecast.simulator.errors import CompileError, UnknownDeviceError
 
 HIP_ARCHITECTURES = ("gfx942", "gfx950")
@@ -23,7 +25,7 @@ def compile_hip(
     defines: Mapping[str, str | int | None] | None = None,
     options: Sequence[str] = (),
 ) -> tuple[CodeObject, ...]:
-    """Compile the device code of a HIP file.
+    """Compile the device code of a HIP file, or take from the user's cache directory what came of it before.
 
     Host code in the file is read, as templates are instantiated there, and left out. ``hip/hip_runtime.h`` is included
     whether the file does so or not. Kernels are compiled for at most 1,024 work-items unless they say
@@ -58,19 +60,36 @@ def compile_hip(
     words += [f"-D{key}" if value is None else f"-D{key}={value}" for key, value in (defines or {}).items()]
     words += [*options, str(source) if isinstance(source, Path) else "-", "-o", "-"]
     text = None if isinstance(source, Path) else source
-    done = subprocess.run(words, input=text, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise CompileError(
-            f"{name} does not compile for {arch} with {compiler.name}:\n{_complaint(done.stderr)}",
-            hint=_way_out(done.stderr),
-        )
-    if ".amdhsa_kernel" not in done.stdout:
+
+    def compile_anew(rule: Path) -> str:
+        command = [
+            *words,
+            *(word for option in ("-dependency-file", str(rule), "-MT", "code") for word in ("-Xclang", option)),
+        ]
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise CompileError(
+                f"{name} does not compile for {arch} with {compiler.name}:\n{_complaint(done.stderr)}",
+                hint=_way_out(done.stderr),
+            )
+        return done.stdout
+
+    assembly = kept(_cache_key(compiler, words, text), compile_anew)
+    if ".amdhsa_kernel" not in assembly:
         raise CompileError(
             f"{name} has no kernel",
             hint="mark one with __global__; a template is a kernel only where it is instantiated: launch it in the "
             "file, or write `template __global__ void …;`",
         )
-    return code_objects_of(done.stdout, toolchain=compiler.name)
+    return code_objects_of(assembly, toolchain=compiler.name)
+
+
+def _cache_key(compiler: HipCompiler, words: Sequence[str], text: str | None) -> list[str]:
+    """What decides about the assembly, but for the files that the source includes."""
+    key = [compiler.name, str(Path.cwd()), text or "", *words]
+    if compiler.bundled:
+        key += [version("triton"), version("ziglang"), *(path.read_text() for path in sorted(HEADERS.rglob("*.h")))]
+    return key
 
 
 def _complaint(stderr: str) -> str:

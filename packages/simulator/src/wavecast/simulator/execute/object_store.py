@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from wavecast.simulator.kept_file import write_whole
 
 _SUFFIX = ".helpers"
 
@@ -44,17 +44,7 @@ class ObjectStore:
         """Write an object; a directory that cannot be written is no error."""
         name = hashlib.sha256("\n".join(symbols).encode()).hexdigest()[:24]
         header = json.dumps({"digest": _digest(code), "symbols": symbols}).encode()
-        temporary = None
-        try:
-            self._directory.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self._directory)
-            with os.fdopen(handle, "wb") as file:
-                file.write(header + b"\n" + code)
-            os.replace(temporary, self._directory / f"{name}{_SUFFIX}")
-        except OSError:
-            if temporary is not None:
-                with contextlib.suppress(OSError):
-                    os.unlink(temporary)
+        write_whole(self._directory / f"{name}{_SUFFIX}", header + b"\n" + code)
 
     def _scan(self) -> None:
         """Note what the files define that have come since the last time."""
