@@ -32,7 +32,7 @@ from wavecast.kernels.async_tp.selection import (
     setting_from,
 )
 from wavecast.kernels.async_tp.transport import Engine
-from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
+from wavecast.kernels.async_tp.workspace import Workspace, keep, scales_offset
 from wavecast.kernels.device import active_arch, active_arch_and_units, launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
 from wavecast.kernels.tma import is_aligned
@@ -181,11 +181,11 @@ def overlapped_all_gather_matmul(
     """
     code = code_from() if code is None else code
     ranks, (count, k) = workspace.memory.ranks, shard.shape
-    gathered = torch.empty((ranks * count, k), dtype=shard.dtype, device=shard.device)
+    gathered = shard.new_empty((ranks * count, k))
     a_inverse = scales.every
     if scales.own is not None:
         a_inverse = torch.empty((ranks * count, 1), dtype=torch.float32, device=shard.device)
-    factors, (arch, units) = [], active_arch_and_units()
+    factors = []
     for given, b_inverse, bias, out_dtype in zip(bs, b_inverses, biases, out_dtypes, strict=True):
         b, n = column_major(given), given.shape[1]
         out = torch.empty((ranks * count, n), dtype=out_dtype, device=shard.device)
@@ -200,19 +200,24 @@ def overlapped_all_gather_matmul(
                 b_stride=b.stride(1),
                 aligned=all(t.data_ptr() % PIECE_BYTES == 0 for t in tensors),
             )
-        plan = plan_all_gather_matmul(
-            shard_rows=count,
-            columns=n,
-            length=k,
-            ranks=ranks,
-            element_bytes=shard.element_size(),
-            arch=arch,
-            full_mesh=workspace.memory.full_mesh,
-            engine=engine,
-            tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
-            hip=layout,
-            units=units,
-        )
+        key = (count, n, k, shard.dtype, b.stride(1), out_dtype, aligned, layout, engine)
+        plan = workspace.plans.get(key)
+        if plan is None:
+            arch, units = active_arch_and_units()
+            plan = plan_all_gather_matmul(
+                shard_rows=count,
+                columns=n,
+                length=k,
+                ranks=ranks,
+                element_bytes=shard.element_size(),
+                arch=arch,
+                full_mesh=workspace.memory.full_mesh,
+                engine=engine,
+                tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
+                hip=layout,
+                units=units,
+            )
+            keep(workspace.plans, key, plan)
         factors.append(Factor(b, b_inverse, bias, out, plan))
     where = Gathered(gathered, a_inverse, scales.own is not None, own_rows=own_rows)
     launch_all_gather_matmul(workspace, shard, scales.own, where, factors)

@@ -13,7 +13,7 @@ from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
 from wavecast.kernels.async_tp.order import fetch_order
 from wavecast.kernels.async_tp.symmetric import COMPUTE, Stream
 from wavecast.kernels.async_tp.transport import COPIED_AT_ONCE_BYTES, TransportPlan
-from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
+from wavecast.kernels.async_tp.workspace import Workspace, keep, scales_offset
 from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.plan import unit_of
@@ -84,13 +84,14 @@ def launch_all_gather_matmul(
     for factor in factors:
         _check(factor, rows * ranks, k)
     awaited = any(_straddled(memory.rank, ranks, rows, factor.plan.block_m) for factor in factors)
-    key = (rows, k, shard.dtype, transport, gathered.fetch_scales, gathered.own_rows, awaited)
-    transfers = workspace.transfers.get(key)
+    key = (rows, k, shard.dtype, id(transport), gathered.fetch_scales, gathered.own_rows, awaited)
+    _, transfers = workspace.transfers.get(key, (None, None))
     if transfers is None:
-        transfers = workspace.transfers[key] = Transfers(
+        transfers = Transfers(
             workspace, rows, k, shard.dtype, transport, scaled=gathered.fetch_scales, own_rows=gathered.own_rows,
             awaited=awaited,
         )  # fmt: skip
+        keep(workspace.transfers, key, (transport, transfers))
     compute = memory.stream(COMPUTE)
     used = transfers.begin(compute, shard, shard_inverse, gathered)
     with memory.launching(compute):
@@ -250,12 +251,12 @@ def _launch_tma(
     a_inverse, b_inverse, b, polls = gathered.a_inverse, factor.b_inverse, factor.b, factor.plan.polls
     form = (False, False, a_inverse is not None, per_line(a_inverse), per_line(b_inverse), gathered.fetch_scales)
     key = (
-        tma, rows, n, k, b.stride(1), shard.dtype, factor.out.dtype, form, last, polls,
+        id(factor.plan), rows, n, k, b.stride(1), shard.dtype, factor.out.dtype, form, last,
         specialized(a_inverse, b_inverse),
     )  # fmt: skip
-    launch = workspace.launches.get(key)
+    _, launch = workspace.launches.get(key, (None, None))
     if launch is None:
-        launch = workspace.launches[key] = KeptLaunch(
+        launch = KeptLaunch(
             all_gather_matmul_tma_kernel,
             tma.programs,
             describe=lambda gathered, shard, b, out: (
@@ -271,6 +272,7 @@ def _launch_tma(
                 "num_warps": 4,
             },
         )  # fmt: skip
+        keep(workspace.launches, key, (factor.plan, launch))
     launch(
         (gathered.rows, shard, b.t(), factor.out),
         (factor.out, a_inverse, b_inverse, memory.signals(memory.rank), workspace.state, workspace.failure),
@@ -306,13 +308,13 @@ def launch_factor(
     )  # fmt: skip
     forms = (a_inverse is not None and a_inverse.ndim > 0, b_inverse is not None and b_inverse.ndim > 0)
     key = (
-        gemm, plan.transport, fetchers, last, plan.polls, rows, n, k, b.stride(1), shard.dtype, factor.out.dtype,
-        None if bias is None else bias.dtype, forms, gathered.fetch_scales, specialized(*tensors),
+        id(plan), first, last, rows, n, k, b.stride(1), shard.dtype, factor.out.dtype,
+        None if bias is None else bias.dtype, forms, gathered.fetch_scales, specialized(*tensors[:7]),
     )  # fmt: skip
-    launch = workspace.launches.get(key)
+    _, launch = workspace.launches.get(key, (None, None))
     if launch is None:
         unit, n_unit = unit_of(k, b.stride(1)), unit_of(n)
-        launch = workspace.launches[key] = KeptLaunch(
+        launch = KeptLaunch(
             all_gather_matmul_kernel,
             gemm.programs + fetchers,
             sizes=(
@@ -336,6 +338,7 @@ def launch_factor(
                 **gemm.constants,
             },
         )  # fmt: skip
+        keep(workspace.launches, key, (plan, launch))
     launch((), tensors)
 
 

@@ -35,6 +35,10 @@ class SignalTimeoutError(RuntimeError):
         self.rank, self.chunk, self.expected, self.seen = rank, chunk, expected, seen
 
 
+MOST_KEPT = 1024
+"""Plans, launches and transfers that are kept, of each kind."""
+
+
 @dataclass(frozen=True, eq=False)
 class Workspace:
     """State of one rank over one symmetric memory, made on every rank at once.
@@ -44,15 +48,17 @@ class Workspace:
         state: int32 words of the kernels, see ``device_signals``: number of the call, and counters.
         failure: int32 (4,) that kernels write when they give up, and the host reads without waiting for the device: in
             host memory where a GPU is used.
-        launches: of this rank's kernels, by what they are for.
+        plans: of calls that have been made, by what they depend on beside this rank's device.
+        launches: of their kernels; with the plan, whose identity they are known by.
         transfers: the same of what moves beside them.
     """
 
     memory: SymmetricMemory
     state: torch.Tensor
     failure: torch.Tensor
-    launches: dict[Hashable, KeptLaunch] = field(default_factory=dict)
-    transfers: dict[Hashable, Any] = field(default_factory=dict)
+    plans: dict[Hashable, Any] = field(default_factory=dict)
+    launches: dict[Hashable, tuple[Any, KeptLaunch]] = field(default_factory=dict)
+    transfers: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict)
 
     @property
     def call_number(self) -> torch.Tensor:
@@ -68,6 +74,13 @@ class Workspace:
         failed, chunk, expected, seen = self.failure.tolist()
         if failed:
             raise SignalTimeoutError(self.memory.rank, chunk, expected, seen)
+
+
+def keep(table: dict[Hashable, Any], key: Hashable, value: Any) -> None:
+    """Keep one more, beside not too many others."""
+    if len(table) >= MOST_KEPT:
+        table.clear()
+    table[key] = value
 
 
 def make_workspace(memory: SymmetricMemory) -> Workspace:

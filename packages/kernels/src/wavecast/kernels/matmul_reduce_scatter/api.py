@@ -11,7 +11,7 @@ from wavecast.kernels.async_tp.groups import group_of, workspace_of
 from wavecast.kernels.async_tp.messages import reduced_chunk
 from wavecast.kernels.async_tp.products import column_major, sum_in_fp32
 from wavecast.kernels.async_tp.selection import Setting, Way, select_way, setting_from
-from wavecast.kernels.async_tp.workspace import Workspace
+from wavecast.kernels.async_tp.workspace import Workspace, keep
 from wavecast.kernels.device import active_arch_and_units, launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
 from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
@@ -97,18 +97,24 @@ def overlapped_matmul_reduce_scatter(
     workspace: Workspace, parts: Parts, b: torch.Tensor, out_dtype: torch.dtype, *, average: bool
 ) -> torch.Tensor:
     """The call over any symmetric memory, on checked arguments: this rank's part, as a matrix (rows, N)."""
-    b, (arch, units) = column_major(b), active_arch_and_units()
+    b = column_major(b)
     out = torch.empty((parts.rows, b.shape[1]), dtype=out_dtype, device=b.device)
-    plan = plan_matmul_reduce_scatter(
-        rows=parts.rows,
-        columns=b.shape[1],
-        length=b.shape[0],
-        ranks=parts.ranks,
-        element_bytes=b.element_size(),
-        arch=arch,
-        tma_stride_bytes=b.stride(1) * b.element_size() if is_aligned(parts.a, b) else None,
-        units=units,
-    )
+    aligned = is_aligned(parts.a, b)
+    key = ("scatter", parts.rows, b.shape, b.stride(1), b.dtype, aligned)
+    plan = workspace.plans.get(key)
+    if plan is None:
+        arch, units = active_arch_and_units()
+        plan = plan_matmul_reduce_scatter(
+            rows=parts.rows,
+            columns=b.shape[1],
+            length=b.shape[0],
+            ranks=parts.ranks,
+            element_bytes=b.element_size(),
+            arch=arch,
+            tma_stride_bytes=b.stride(1) * b.element_size() if aligned else None,
+            units=units,
+        )
+        keep(workspace.plans, key, plan)
     launch_matmul_reduce_scatter(workspace, parts, b, out, plan, average=average)
     return out
 

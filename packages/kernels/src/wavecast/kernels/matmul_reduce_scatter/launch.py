@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from wavecast.kernels.async_tp.symmetric import COMPUTE
-from wavecast.kernels.async_tp.workspace import Workspace
+from wavecast.kernels.async_tp.workspace import Workspace, keep
 from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.plan import unit_of
@@ -50,12 +50,12 @@ def launch_matmul_reduce_scatter(
     )  # fmt: skip
     forms = (a_inverse is not None and a_inverse.ndim > 0, b_inverse is not None and b_inverse.ndim > 0)
     key = (
-        gemm, rows, n, k, b.stride(1), parts.a.dtype, out.dtype, forms, plan.polls, average, specialized(*tensors)
+        id(plan), rows, n, k, b.stride(1), parts.a.dtype, out.dtype, forms, average, specialized(*tensors[:5])
     )  # fmt: skip
-    launch = workspace.launches.get(key)
+    _, launch = workspace.launches.get(key, (None, None))
     if launch is None:
         unit, n_unit = unit_of(k, b.stride(1)), unit_of(n)
-        launch = workspace.launches[key] = KeptLaunch(
+        launch = KeptLaunch(
             matmul_reduce_scatter_kernel,
             gemm.programs,
             sizes=(
@@ -73,6 +73,7 @@ def launch_matmul_reduce_scatter(
                 **gemm.constants,
             },
         )  # fmt: skip
+        keep(workspace.launches, key, (plan, launch))
     compute = memory.stream(COMPUTE)
     with memory.launching(compute):
         launch((), tensors)
@@ -93,12 +94,11 @@ def _launch_tma(
     a_inverse, b_inverse = parts.a_inverse, parts.b_inverse
     form = (a_inverse is not None, per_line(a_inverse), per_line(b_inverse))
     key = (
-        tma, rows, n, k, b.stride(1), parts.a.dtype, out.dtype, form, plan.polls, average,
-        specialized(a_inverse, b_inverse),
+        id(plan), rows, n, k, b.stride(1), parts.a.dtype, out.dtype, form, average, specialized(a_inverse, b_inverse)
     )  # fmt: skip
-    launch = workspace.launches.get(key)
+    _, launch = workspace.launches.get(key, (None, None))
     if launch is None:
-        launch = workspace.launches[key] = KeptLaunch(
+        launch = KeptLaunch(
             matmul_reduce_scatter_tma_kernel,
             tma.programs,
             describe=lambda a, b: (
@@ -111,6 +111,7 @@ def _launch_tma(
                 "num_warps": 4,
             },
         )  # fmt: skip
+        keep(workspace.launches, key, (plan, launch))
     compute = memory.stream(COMPUTE)
     with memory.launching(compute):
         launch(
