@@ -11,6 +11,7 @@ from wavecast.simulator.timing.compute_unit.layout import (
     PARTS,
     TURNS,
     TURNS_UNIT,
+    UNKNOWN,
     VECTOR_LIMIT,
     Action,
     Cost,
@@ -31,6 +32,7 @@ class Wave:
     order: int
     simd: int
     code: list[int]
+    missing: list[int]
     ready: int
     place: int = 0
     at_barrier: bool = False
@@ -49,9 +51,17 @@ class PlainUnit:
     """The same arguments as the compiled loop, and the same results."""
 
     def __init__(
-        self, code: np.ndarray, first: np.ndarray, last: np.ndarray, costs: np.ndarray, sizes: np.ndarray
+        self,
+        code: np.ndarray,
+        missing: np.ndarray,
+        first: np.ndarray,
+        last: np.ndarray,
+        costs: np.ndarray,
+        sizes: np.ndarray,
     ) -> None:
-        self.streams = [code[begin:end].tolist() for begin, end in zip(first, last, strict=True)]
+        self.streams = [
+            (code[begin:end].tolist(), missing[begin:end].tolist()) for begin, end in zip(first, last, strict=True)
+        ]
         self.costs = [{column: int(row[column]) for column in Cost} for row in costs]
         self.sizes = {size: int(sizes[size]) for size in Size}
         self.spent = np.zeros((len(costs), len(Spent)), dtype=np.int64)
@@ -64,6 +74,8 @@ class PlainUnit:
         self.server_turns = dict.fromkeys(Server, 0)
         self.unit_free = {Cost.ADDRESS: 0, Cost.LDS: 0, Cost.FILL: 0}
         self.draws = [0] * len(costs)
+        self.misses = [0] * len(costs)
+        self.answered = (0, 0, int(Part.LATENCY))
         self.in_flight = [0] * self.sizes[Size.LINES]
         self.noise = 2463534242
         self.next_start = self.started = self.finish = 0
@@ -95,7 +107,7 @@ class PlainUnit:
                 load[wave.simd] += not wave.ended
             stream = self.streams[group % self.sizes[Size.POOL] * self.sizes[Size.WAVES] + number]
             ready = tick + self.sizes[Size.START]
-            self.waves.append(Wave(group, slot, self.started, load.index(min(load)), stream, ready))
+            self.waves.append(Wave(group, slot, self.started, load.index(min(load)), *stream, ready))
             self.parts[Part.START] += self.sizes[Size.START]
             self.started += 1
         self.serve(Server.LAUNCH, tick, self.sizes[Size.INTERVAL])
@@ -177,10 +189,15 @@ class PlainUnit:
         cost = self.costs[index]
         addressed = self.unit_free[Cost.ADDRESS] = time + cost[Cost.ADDRESS]
         level = 0
-        if cost[Cost.BEYOND_L1]:
-            draw = self.draws[index] * 0x9E3779B1 % 2**32
+        known = wave.missing[wave.place - 1]
+        beyond = cost[Cost.BEYOND_L1] if known == UNKNOWN else known
+        if beyond:
+            level = int(self.draws[index] * 0x9E3779B1 % 2**32 < beyond)
             self.draws[index] += 1
-            level = sum(draw < cost[share] for share in (Cost.BEYOND_L1, Cost.BEYOND_L2, Cost.BEYOND_MALL))
+        if level:
+            draw = self.misses[index] * 0x9E3779B1 % 2**32
+            self.misses[index] += 1
+            level += sum(draw < cost[share] for share in (Cost.BEYOND_L2, Cost.BEYOND_MALL))
         need = min(cost[Cost.LINES], len(self.in_flight)) if level else 0
         sent = filled = addressed
         if need:
@@ -203,23 +220,28 @@ class PlainUnit:
             if not posted:
                 delays.append((begins - sent, part))
                 sent = begins
+        latency = cost[Cost(Cost.LATENCY_L1 + level)]
         self.noise ^= self.noise << 13 & 0xFFFFFFFF
         self.noise ^= self.noise >> 17
         self.noise ^= self.noise << 5 & 0xFFFFFFFF
-        latency = cost[Cost(Cost.LATENCY_L1 + level)]
-        latency += latency * self.sizes[Size.SPREAD] * (2 * (self.noise % 1024) - 1023) // (1023 * 1024)
+        late = latency * self.sizes[Size.SPREAD] * (2 * (self.noise % 1024) - 1023) // (1023 * 1024)
         longest = max(delay for delay, _ in delays)
         why = next(part for delay, part in delays if delay == longest)
-        if latency >= longest:
+        if latency + late >= longest:
             why = Part.LATENCY
         if cost[Cost.LDS]:
             self.unit_free[Cost.LDS] = max(addressed, self.unit_free[Cost.LDS]) + cost[Cost.LDS]
         complete = max(sent, filled) + latency
-        self.in_flight = [*self.in_flight[need:], *[complete] * need]
+        self.in_flight = [*self.in_flight[need:], *[complete + late] * need]
+        by = index
+        if cost[Cost.ORDERED]:
+            self.answered = max((complete, by, int(why)), self.answered, key=lambda answer: answer[0])
+            complete, by, why = self.answered
+        complete += late
         self.finish = max(self.finish, complete)
         for counter, column in enumerate((Cost.COUNTS_VECTOR, Cost.COUNTS_LGKM)):
             if cost[column]:
-                wave.add(counter, complete, index, why)
+                wave.add(counter, complete, by, why)
 
     def meet(self, wave: Wave) -> None:
         """After a wave has come to a barrier or its end."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,12 +27,13 @@ from wavecast.simulator.timing.compute_unit import (
     price,
     run_unit,
 )
+from wavecast.simulator.timing.compute_unit.layout import UNKNOWN, WHOLE
 from wavecast.simulator.timing.compute_unit.streams import groups_of
 from wavecast.simulator.traffic import AccessKind, Traffic
 
 START = 200  # cycles from the start of a wave to its first instruction
 END = 4
-L1, L2, HBM = 116, 288, 900
+L1, L2, HBM = 107, 277, 889
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Unit:
         lines: int = 160,
         interval_clk: float = 0.0,
         spread: float = 0.0,
-        **rows: dict[str, int],
+        **rows: dict[str, Any],
     ) -> UnitTime:
         """``runs``: (wave, first, end, repeats); ``rows``: counts of traffic by ``i<instruction>``, an execution."""
         kernel = self.kernel_of([*texts, "s_endpgm"], workgroup_size=64 * waves)
@@ -68,7 +70,8 @@ class Unit:
             [(0, *run) for run in runs or [(wave, 0, len(texts) + 1, 1) for wave in range(waves)]], dtype=RUN
         )
         execution = Execution(kernel, (1, 1, 1), np.zeros(1, np.int64), np.ones(1), np.ones(1), runs=recorded)
-        streams = prepare_streams(execution, instructions=1 << 20, workgroups=1)
+        misses = {row.index: row.l1_misses for row in traffic.instructions if row.l1_misses is not None}
+        streams = prepare_streams(execution, instructions=1 << 20, workgroups=1, misses=misses)
         costs = price(kernel_form(kernel, traffic, self.device), self.device, demand or Demand(), warm=0.0)
         return run_unit(streams, costs, Filling(slots, workgroups or slots, 4, interval_clk, START, lines, spread))
 
@@ -81,6 +84,73 @@ def unit(device: Device, kernel_of: Callable[..., Kernel], traffic_of: Callable[
 
 IN_L1 = {"l1_hits": 2, "l2_requests": 0}
 IN_L2 = {"l1_hits": 0, "l2_requests": 2, "l2_hits": 2}
+
+
+@pytest.mark.parametrize(("counts", "shown_clk"), [({"l1_hits": 1}, 116), ({"l2_hits": 1}, 288), ({}, 900)])
+def test_a_clock_around_a_load_shows_what_the_microbenchmark_measured(
+    unit: Unit, counts: dict[str, int], shown_clk: int
+) -> None:
+    """caps-tum/mt4g on MI300X: one lane, its clock before a flat load and after the waits of both counters.
+
+    The no-op stands for reading the clock, whose result nothing here waits for.
+    """
+    clocked = ["s_nop 0", "global_load_dword", "s_waitcnt lgkmcnt(0)", "s_waitcnt vmcnt(0)"]
+    one_lane = {
+        "lines": 1,
+        "l2_requests": 1 - counts.get("l1_hits", 0),
+        "quad_clk": 1,
+        "run_clk": 1,
+        "l2_bytes": 128,
+        **counts,
+    }
+    assert unit.run(clocked, i1=one_lane).finish_clk - START - END == pytest.approx(shown_clk, abs=1)
+
+
+FILL = 4  # cycles in which the 256 bytes of a load come from the L2
+
+
+def missing_in(wave: int) -> np.ndarray:
+    """Of the loads of four waves, those of one miss L1."""
+    misses = np.zeros((4, 64, 2), dtype=np.int32)
+    misses[..., 0], misses[wave, :, 1] = 1, 1
+    return misses
+
+
+def test_a_load_that_hits_is_answered_after_one_of_another_wave_that_missed_before(unit: Unit) -> None:
+    """Four waves ask at once: four cycles each of the address unit. The second is answered by the L2."""
+    texts = ["global_load_dword", "s_waitcnt vmcnt(0)"]
+    rows = {"l2_requests": 1, "l2_hits": 1, "l2_bytes": 64, "l1_misses": missing_in(1)}
+    answered = START + 8 + FILL + L2
+    found = unit.run(texts, waves=4, i0=rows)
+    # The first has had its answer; the others wait for the second's.
+    assert found.finish_clk == answered + 4 + END
+    asked = [START + 4, START + 8, START + 12, START + 16]
+    assert found.spent_clk[1, Spent.WAIT] == asked[0] + L1 + 3 * answered - sum(asked)
+    # Where the last misses, no other waits for it.
+    found = unit.run(texts, waves=4, i0={**rows, "l1_misses": missing_in(3)})
+    assert found.spent_clk[1, Spent.WAIT] == 3 * L1 + FILL + L2
+
+
+def test_a_stream_misses_where_the_traffic_did_and_as_often_as_all_executions(
+    kernel_of: Callable[..., Kernel], execution_of: Callable[..., Execution]
+) -> None:
+    """A load that misses in the first of sixteen rounds, and then a loop cut to its first rounds."""
+    kernel = kernel_of(["global_load_dword", "s_cbranch_scc1", "s_endpgm"], workgroup_size=64)
+    runs = np.array([(0, 0, 0, 2, 1000), (0, 0, 2, 3, 1)], dtype=RUN)
+    execution = replace(execution_of(kernel, 1), runs=runs)
+    misses = np.zeros((1, 64, 2), dtype=np.int32)
+    misses[..., 0], misses[0, ::16, 1] = 1, 1
+
+    def missed(counts: np.ndarray) -> list[float]:
+        streams = prepare_streams(execution, instructions=70, workgroups=1, misses={0: counts})
+        assert (streams.missing[streams.code != 0] == UNKNOWN).all()
+        return (streams.missing[streams.code == 0] / WHOLE).tolist()
+
+    assert missed(misses) == pytest.approx([1.0 if number % 16 == 0 else 0.0 for number in range(32)])
+    # In later rounds it hits: what is left of the first ones misses as seldom as all do.
+    seldom = misses.copy()
+    seldom[0, -1] = 1000 - 63, 0
+    assert sum(missed(seldom)) == 0
 
 
 def test_vector_instructions_of_one_wave_follow_one_another(unit: Unit) -> None:
@@ -312,7 +382,7 @@ def test_nbody_inner_iteration(unit: Unit, workgroups: int, measured_clk: float)
     tiles = [(0, length, rounds - 1), (0, length + 1, 1)] * 4
     runs = [(wave, *run) for wave in range(4) for run in [*tiles, (length + 1, length + 2, 1)]]
     found = unit.run(texts, waves=4, slots=workgroups, runs=runs, interval_clk=239, spread=0.24, i0=IN_L1)
-    assert found.finish_clk / (4 * rounds) == pytest.approx(measured_clk, rel=0.03)
+    assert found.finish_clk / (4 * rounds) == pytest.approx(measured_clk, rel=0.05)
 
 
 @given(st.lists(st.integers(0, 7), min_size=1, max_size=40), st.integers(0, 24), st.integers(1, 500))
@@ -331,7 +401,8 @@ def test_one_wave_is_never_faster_when_something_costs_more(body: list[int], col
     costs[6, Cost.VECTOR_LEFT], costs[7, Cost.LGKM_LEFT] = 0, 1
     code = np.array([*body, 8], dtype=np.int32)
     again = np.array([name in code[:place] for place, name in enumerate(code)])
-    streams = Streams(code, again, np.zeros(1, np.int64), np.array([len(code)]), 1)
+    missing = np.full(len(code), UNKNOWN)
+    streams = Streams(code, again, missing, np.zeros(1, np.int64), np.array([len(code)]), 1)
     priced = {Cost.ISSUE, Cost.BUSY, *range(Cost.ADDRESS, Cost.FENCES + 1), *range(Cost.LATENCY_L1, Cost.LINES)}
     if column not in priced:
         column = Cost.ISSUE

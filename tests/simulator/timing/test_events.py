@@ -7,7 +7,18 @@ import pytest
 from plain_unit import PlainUnit
 
 from wavecast.simulator.timing.compute_unit.events import simulate
-from wavecast.simulator.timing.compute_unit.layout import COSTS, NO_LIMIT, PARTS, WHOLE, Action, Cost, Pipe, Size, Spent
+from wavecast.simulator.timing.compute_unit.layout import (
+    COSTS,
+    NO_LIMIT,
+    PARTS,
+    UNKNOWN,
+    WHOLE,
+    Action,
+    Cost,
+    Pipe,
+    Size,
+    Spent,
+)
 
 INSTRUCTIONS = 24
 
@@ -27,8 +38,10 @@ def random_costs(random: np.random.Generator) -> np.ndarray:
             row[column] = random.integers(0, 3000) * (random.random() < 0.6)
         row[Cost.LDS] = random.integers(0, 2000) * (row[Cost.ACTION] == Action.LDS or random.random() < 0.2)
         row[Cost.POSTED] = random.random() < 0.3
-        shares = np.sort(random.random(3))[::-1] * (random.random() < 0.8)
-        row[[Cost.BEYOND_L1, Cost.BEYOND_L2, Cost.BEYOND_MALL]] = np.rint(shares * WHOLE)
+        row[Cost.ORDERED] = random.random() < 0.6
+        row[Cost.BEYOND_L1] = round(random.random() * WHOLE) * (random.random() < 0.8)
+        shares = np.sort(random.random(2))[::-1]
+        row[[Cost.BEYOND_L2, Cost.BEYOND_MALL]] = np.rint(shares * WHOLE)
         row[Cost.LATENCY_L1 : Cost.LATENCY_HBM + 1] = np.sort(random.integers(1, 60_000, 4))
         row[Cost.LATER_LATENCY] = random.integers(1, 5000)
         row[Cost.LINES] = random.integers(0, 12)
@@ -53,9 +66,11 @@ def test_the_compiled_loop_equals_the_plain_one(seed: int) -> None:
     again = np.concatenate([[part[place] in part[:place] for place in range(len(part))] for part in parts])
     starts, ends = (np.zeros(sizes[Size.WORKGROUPS], dtype=np.int64) for _ in range(2))
     spent, shares = np.zeros((INSTRUCTIONS, len(Spent)), dtype=np.int64), np.zeros(PARTS, dtype=np.int64)
-    finish = simulate(code, again, first, last, costs, sizes, starts, ends, spent, shares)
+    missing = np.rint(random.choice([0.0, 0.3, 1.0], len(code)) * WHOLE).astype(np.int64)
+    missing[random.random(len(code)) < 0.4] = UNKNOWN
+    finish = simulate(code, again, missing, first, last, costs, sizes, starts, ends, spent, shares)
 
-    plain = PlainUnit(code, first, last, costs, sizes)
+    plain = PlainUnit(code, missing, first, last, costs, sizes)
     assert plain.run() == finish
     assert [plain.starts[group] for group in range(len(starts))] == starts.tolist()
     assert [plain.ends[group] for group in range(len(ends))] == ends.tolist()

@@ -17,6 +17,7 @@ from wavecast.simulator.traffic.caches import (
     LEVELS,
     READ,
     READ_FROM_L1,
+    ROUNDS,
     WRITE,
     CacheState,
     Flow,
@@ -40,10 +41,15 @@ def stream(lines: np.ndarray, kind: int, *, low: int = 2**64 - 1, high: int = 2*
     return events
 
 
+def by_round(waves: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Row of the one instruction, and its executions and misses by round."""
+    return np.zeros(1, dtype=np.int64), np.zeros((1, waves, ROUNDS, 2), dtype=np.int32)
+
+
 def run(state: CacheState, events: np.ndarray, *, l1_share: int = 1) -> np.ndarray:
     """Send a stream of one workgroup through an empty L1 and what is behind it."""
     levels = np.zeros((1, LEVELS), dtype=np.int64)
-    left = settle(empty_l1(state.device, l1_share), events, 0, len(events), levels, state.stride)
+    left = settle(empty_l1(state.device, l1_share), events, 0, len(events), levels, *by_round(), state.stride)
     state.run(events[:left], levels)
     return levels[0]
 
@@ -325,16 +331,28 @@ def test_following_a_part_of_the_lines_finds_the_same_rates(device: Device) -> N
 
 def test_l1_hits_touch_lines_but_go_no_further(device: Device) -> None:
     events, levels = stream(np.array([5, 6, 5], np.uint64), READ), np.zeros((1, LEVELS), dtype=np.int64)
-    assert settle(empty_l1(device, 1), events, 0, 3, levels, 1) == 3
+    assert settle(empty_l1(device, 1), events, 0, 3, levels, *by_round(), 1) == 3
     assert events["kind"].tolist() == [READ, READ, READ_FROM_L1]
     assert levels[0].tolist() == [1, 2, 0, 0, 2 * 4, 0, 0, 0]
+
+
+def test_misses_are_kept_by_wave_and_round(device: Device) -> None:
+    """Two waves read two lines three times, one of them shared: both miss in the first round, each for another line."""
+    lines = np.array([7, 8, 7, 9] * 3, np.uint64)
+    events = stream(lines, READ)
+    events["wave"], events["order"] = [0, 0, 1, 1] * 3, np.repeat([0, 1, 2], 4)
+    events["round"] = np.repeat([0, 1, ROUNDS - 1], 4)
+    rows, misses = by_round(waves=2)
+    settle(empty_l1(device, 1), events, 0, len(events), np.zeros((1, LEVELS), dtype=np.int64), rows, misses, 1)
+    assert misses[0, :, [0, 1, ROUNDS - 1]].tolist() == [[[1, 1], [1, 1]], [[1, 0], [1, 0]], [[1, 0], [1, 0]]]
+    assert misses[..., 0].sum() == 6
 
 
 def test_settling_drops_lines_that_are_not_followed(device: Device) -> None:
     lines = np.arange(256, dtype=np.uint64)
     events = np.concatenate([stream(lines, kind) for kind in (READ, WRITE, ATOMIC)])
     levels = np.zeros((1, LEVELS), dtype=np.int64)
-    left = events[: settle(empty_l1(device, 1), events, 0, len(events), levels, 32)]
+    left = events[: settle(empty_l1(device, 1), events, 0, len(events), levels, *by_round(), 32)]
     assert [int((left["kind"] == kind).sum()) for kind in (READ, WRITE, ATOMIC)] == [8, 8, 256]
     assert levels[0, Level.L2_REQUESTS] == 256  # L1 has seen them all
 

@@ -11,7 +11,7 @@ import pytest
 
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.traffic.caches import EVENT, LEVELS, READ, READ_FROM_L1
+from wavecast.simulator.traffic.caches import EVENT, LEVELS, READ, READ_FROM_L1, ROUNDS
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import COUNTS, Count
 from wavecast.simulator.traffic.l1 import empty_l1
@@ -71,8 +71,11 @@ def scanned(records: np.ndarray, tables: InstructionTables, shapes: int) -> tupl
         empty_shapes(shapes),
         counts,
         np.zeros(2, dtype=np.int64),
+        np.zeros((2, len(OPCODES)), dtype=np.int64),
         empty_l1(load_device("mi300x"), 1),
         np.zeros((len(OPCODES), LEVELS), dtype=np.int64),
+        np.arange(len(OPCODES)),
+        np.zeros((len(OPCODES), 2, ROUNDS, 2), dtype=np.int32),
         events,
         np.zeros(1000, dtype=np.int64),
         channels,
@@ -169,6 +172,7 @@ def test_a_trace_in_pieces_is_taken_as_a_whole(
     counts, events, cursor = np.zeros((len(OPCODES), COUNTS), np.int64), np.zeros(160, EVENT), start_of_trace()
     slots, shapes, done, stops = np.zeros(100, np.int64), empty_shapes(), 0, []
     l1, levels = empty_l1(load_device("mi300x"), 1), np.zeros((len(OPCODES), LEVELS), np.int64)
+    misses = np.zeros((len(OPCODES), 1, ROUNDS, 2), np.int32)
     while done < len(records):
         part = records[done:]
         done += scan(
@@ -180,8 +184,11 @@ def test_a_trace_in_pieces_is_taken_as_a_whole(
                 shapes,
                 counts,
                 np.zeros(1, np.int64),
+                np.zeros((1, len(OPCODES)), np.int64),
                 l1,
                 levels,
+                np.arange(len(OPCODES)),
+                misses,
                 events,
                 slots,
             ),

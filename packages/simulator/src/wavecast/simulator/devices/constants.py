@@ -94,6 +94,7 @@ class L1:
     lines_in_flight: float = _in("lines")
     latency_spread: float = _in("fraction")
     store_bytes_per_clk: float = _in("B/clk")
+    in_order: int | None = _optional("flag")
 
 
 @dataclass(frozen=True, slots=True)

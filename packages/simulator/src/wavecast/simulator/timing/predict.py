@@ -129,8 +129,9 @@ def _case(
     most = -(-traffic.workgroups // device.compute.num_cu)
     simulated = min(most, FEWEST_FILLINGS * min(most, traffic.residency.workgroups_per_cu))
     waves = simulated * traffic.residency.waves_per_workgroup
+    misses = {row.index: row.l1_misses for row in traffic.instructions if row.l1_misses is not None}
     fine, coarse = (
-        prepare_streams(execution, instructions=total // waves, workgroups=_POOL)
+        prepare_streams(execution, instructions=total // waves, workgroups=_POOL, misses=misses)
         for total in (_INSTRUCTIONS, _COARSE_INSTRUCTIONS)
     )
     executions = execution.executed / max(1, len(execution.workgroups))

@@ -28,6 +28,8 @@ from wavecast.simulator.traffic.l2_map import L2Map, hashed_map, l2_set_of
 # A read that L1 serves touches the line but goes no further.
 READ_FROM_L1, READ, WRITE, ATOMIC = -1, 0, 1, 2
 WAYS = 16
+# Executions of an instruction by a wave that are told apart; the last stands for all from there on.
+ROUNDS = 64
 EMPTY = np.uint64(0xFFFFFFFFFFFFFFFF)
 
 EVENT = np.dtype(
@@ -40,6 +42,8 @@ EVENT = np.dtype(
         ("slot", np.int32),  # workgroup in the batch
         ("xcd", np.int16),
         ("kind", np.int8),
+        ("wave", np.int8),  # in its workgroup
+        ("round", np.uint8),  # how often the wave has executed the instruction before, as far as ``ROUNDS`` tells
     ]
 )
 

@@ -141,7 +141,15 @@ def way_of(tags: np.ndarray, line: Any, misses: Any) -> Any:
 
 @compiled
 def settle(
-    l1: np.ndarray, events: np.ndarray, first: Any, last: Any, levels: np.ndarray, stride: Any, is_sectored: Any = False
+    l1: np.ndarray,
+    events: np.ndarray,
+    first: Any,
+    last: Any,
+    levels: np.ndarray,
+    rows: np.ndarray,
+    misses_by_round: np.ndarray,
+    stride: Any,
+    is_sectored: Any = False,
 ) -> Any:
     """Send the reads of a workgroup through its L1, wave beside wave, and drop the lines that are not followed.
 
@@ -151,6 +159,9 @@ def settle(
         first: First event of the workgroup.
         last: One beyond its last.
         levels: int64 (instructions, LEVELS), added to.
+        rows: int64, row of each static instruction in ``misses_by_round``.
+        misses_by_round: int32 (rows, waves, ROUNDS, 2), added to: executions of each load, by wave of the workgroup and
+            by how often the wave had executed it before, and those of them of which some line missed.
         stride: One line in so many is followed.
         is_sectored: Whether a read brings in the sectors that it touches, and not the whole line.
 
@@ -159,6 +170,8 @@ def settle(
     """
     part = events[first:last]
     misses = np.uint64(0)
+    # Lines of one execution follow one another.
+    wave, order, has_missed = -1, -1, False
     for position in in_step(part["order"]):
         event = part[position]
         if is_sectored and event["kind"] == WRITE:
@@ -166,6 +179,10 @@ def settle(
             continue
         if event["kind"] != READ:
             continue
+        known = misses_by_round[rows[event["instruction"]], event["wave"], event["round"]]
+        if event["wave"] != wave or event["order"] != order:
+            wave, order, has_missed = event["wave"], event["order"], False
+            known[0] += 1
         line = event["line"]
         row = l1[l1_set_of(line, l1.shape[0])]
         ways = len(row) // _FIELDS if is_sectored else len(row)
@@ -184,6 +201,8 @@ def settle(
             levels[event["instruction"], Level.L1_HITS] += 1
             event["kind"] = READ_FROM_L1
         else:
+            known[1] += not has_missed
+            has_missed = True
             levels[event["instruction"], Level.L2_REQUESTS] += 1
             for sector in range(4):
                 levels[event["instruction"], Level.L2_SECTORS] += missing >> sector & 1

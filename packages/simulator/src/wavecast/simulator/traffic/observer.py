@@ -17,6 +17,7 @@ from wavecast.simulator.traffic.caches import (
     LEVELS,
     READ,
     READ_FROM_L1,
+    ROUNDS,
     WRITE,
     CacheState,
     Flow,
@@ -103,7 +104,12 @@ class TrafficObserver:
         self._caches: list[_Caches] = []
         self._counts = np.zeros((len(kernel.instructions), COUNTS), dtype=np.int64)
         self._levels = np.zeros((len(kernel.instructions), LEVELS), dtype=np.int64)
-        self._order = np.zeros(max(1, self._residency.waves_per_workgroup), dtype=np.int64)
+        waves, loads = max(1, self._residency.waves_per_workgroup), self._tables.loads
+        self._order = np.zeros(waves, dtype=np.int64)
+        self._rows = np.full(len(kernel.instructions), -1, dtype=np.int64)
+        self._rows[loads] = np.arange(len(loads))
+        self._rounds = np.zeros((waves, len(loads)), dtype=np.int64)
+        self._misses = np.zeros((len(loads), waves, ROUNDS, 2), dtype=np.int32)
         self._events = np.zeros(_EVENT_CAPACITY, dtype=EVENT)
         self._slots = np.zeros(self._resident + 1, dtype=np.int64)
         self._cursor = start_of_trace()
@@ -137,7 +143,17 @@ class TrafficObserver:
     def _settle(self) -> None:
         """Send what the last workgroup has done so far through its L1."""
         first, last = self._cursor[Cursor.SETTLED], self._cursor[Cursor.EVENTS]
-        settled = settle(self._l1, self._events, first, last, self._levels, self._stride, self._is_sectored)
+        settled = settle(
+            self._l1,
+            self._events,
+            first,
+            last,
+            self._levels,
+            self._rows,
+            self._misses,
+            self._stride,
+            self._is_sectored,
+        )
         self._cursor[Cursor.SETTLED] = self._cursor[Cursor.EVENTS] = settled
 
     def _follow_fewer(self) -> None:
@@ -170,8 +186,11 @@ class TrafficObserver:
                 self._shapes,
                 self._counts,
                 self._order,
+                self._rounds,
                 self._l1,
                 self._levels,
+                self._rows,
+                self._misses,
                 self._events,
                 self._slots,
                 self._channels.counts,
@@ -328,6 +347,7 @@ class TrafficObserver:
             dirty_lines_per_xcd=dirty,
             last_write_back_bytes=last_bytes,
             channel_imbalance=imbalance,
+            misses=dict(zip(self._tables.loads.tolist(), self._misses, strict=True)),
             is_cold=is_cold,
         )
         return summarise(

@@ -9,7 +9,7 @@ import numpy as np
 
 from wavecast.simulator.compiled import compiled
 from wavecast.simulator.execute.trace import RECORD
-from wavecast.simulator.traffic.caches import READ, WRITE, is_followed
+from wavecast.simulator.traffic.caches import READ, ROUNDS, WRITE, is_followed
 from wavecast.simulator.traffic.channels import STEPS
 from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count
 from wavecast.simulator.traffic.l1 import clear, send_all_written, settle
@@ -59,8 +59,11 @@ def scan(
     shapes: Shapes,
     counts: np.ndarray,
     order: np.ndarray,
+    rounds: np.ndarray,
     l1: np.ndarray,
     levels: np.ndarray,
+    rows: np.ndarray,
+    misses: np.ndarray,
     events: np.ndarray,
     slots: np.ndarray,
     channels: np.ndarray,
@@ -84,8 +87,11 @@ def scan(
         shapes: Remembered shapes.
         counts: int64 (instructions, COUNTS), added to.
         order: int64, next position in the memory stream of each wave.
+        rounds: int64 (waves, rows), how often each wave has executed each of the loads that ``rows`` numbers.
         l1: L1 of the last workgroup.
         levels: int64 (instructions, LEVELS), added to as far as L1 goes.
+        rows: int64, row of each static instruction in ``rounds`` and ``misses``; -1 for none.
+        misses: Of ``settle``, added to.
         events: ``EVENT``, filled.
         slots: int64, filled with the workgroups of the batch.
         channels: int64 (maps, XCDs, STEPS, channels), requests, added to.
@@ -108,7 +114,7 @@ def scan(
             cursor[Cursor.EVENTS] = used
             return record
         if workgroup != cursor[Cursor.WORKGROUP]:
-            used = settle(l1, events, cursor[Cursor.SETTLED], used, levels, stride, is_sectored)
+            used = settle(l1, events, cursor[Cursor.SETTLED], used, levels, rows, misses, stride, is_sectored)
             cursor[Cursor.SETTLED] = used
             if is_sectored:
                 send_all_written(l1, levels)
@@ -116,6 +122,7 @@ def scan(
             cursor[Cursor.WORKGROUP] = workgroup
             _join(cursor, slots)
             order[:] = 0
+            rounds[:] = 0
         elif cursor[Cursor.SLOT] < 0:
             _join(cursor, slots)
         index, exec_mask = instructions[record], masks[record]
@@ -136,7 +143,11 @@ def scan(
         add_counts(counts, facts, columns, index, row, is_read)
         if space != GLOBAL:
             continue
-        xcd, step, first_line = workgroup % xcds, order[waves[record]], base >> np.uint64(LINE_SHIFT)
+        wave, before = waves[record], 0
+        if rows[index] >= 0:
+            before = rounds[wave, rows[index]]
+            rounds[wave, rows[index]] = min(before + 1, ROUNDS - 1)
+        xcd, step, first_line = workgroup % xcds, order[wave], base >> np.uint64(LINE_SHIFT)
         for position in range(facts[row, Fact.LINES]):
             line = lines[row, position] + first_line
             requests = 1 if is_read else weights[row, position]
@@ -150,8 +161,9 @@ def scan(
             event["low"], event["high"] = touched[row, position, 0], touched[row, position, 1]
             event["order"], event["instruction"] = step, index
             event["slot"], event["xcd"], event["kind"] = cursor[Cursor.SLOT], xcd, kind
+            event["wave"], event["round"] = wave, before
             used += 1
-        order[waves[record]] = step + 1
+        order[wave] = step + 1
         cursor[Cursor.STEPS] = max(cursor[Cursor.STEPS], step + 1)
     cursor[Cursor.EVENTS] = used
     return len(instructions)

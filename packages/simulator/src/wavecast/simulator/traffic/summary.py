@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,6 +38,7 @@ class Observed:
         dirty_lines_per_xcd: Dirty lines an L2 holds at the end.
         last_write_back_bytes: Bytes that all L2s write back then, of the whole grid.
         channel_imbalance: Hottest L2 channel over the mean.
+        misses: Of each load by its index, int32 (waves, ROUNDS, 2), see ``InstructionTraffic.l1_misses``.
         is_cold: Whether the memory-side cache held nothing when the launch began.
         sample: What ran, None for the whole grid.
     """
@@ -52,6 +53,7 @@ class Observed:
     dirty_lines_per_xcd: float
     last_write_back_bytes: int
     channel_imbalance: float
+    misses: Mapping[int, np.ndarray]
     is_cold: bool = True
     sample: Sample | None = None
 
@@ -100,7 +102,9 @@ def summarise(
     levels = observed.levels
     if observed.sample is not None:
         levels = _levels_for(levels, reads, fabric_lines=fabric_lines / scale, hbm_lines=hbm_lines / scale)
-    table = _instruction_table(kernel, device, accesses=accesses, counts=counts, levels=levels, scale=scale)
+    table = _instruction_table(
+        kernel, device, accesses=accesses, counts=counts, levels=levels, misses=observed.misses, scale=scale
+    )
     fabric_write_bytes = round(float(observed.totals[Flow.FABRIC_WRITE_BYTES]) * scale)
     asked, moved = _coalescing(counts, reads, writes | atomics, device)
     return Traffic(
@@ -254,6 +258,7 @@ def _instruction_table(
     accesses: Sequence[MemoryAccess | None],
     counts: np.ndarray,
     levels: np.ndarray,
+    misses: Mapping[int, np.ndarray],
     scale: float,
 ) -> tuple[InstructionTraffic, ...]:
     rows = []
@@ -290,6 +295,7 @@ def _instruction_table(
                 lds_clk=lds_clk,
                 lds_conflict_clk=scaled[Count.LDS_CONFLICT_CLK],
                 cost_us=_cost_us(device, access, scaled, lines, lds_clk),
+                l1_misses=misses.get(instruction.index),
             )
         )
     return tuple(sorted(rows, key=lambda row: (-row.cost_us, row.index)))

@@ -48,6 +48,11 @@ class InstructionTables:
     columns: np.ndarray
     phase_of_lane: np.ndarray
 
+    @property
+    def loads(self) -> np.ndarray:
+        """Instructions that load from memory through L1, int64."""
+        return np.flatnonzero((self.columns[:, Column.SPACE] == GLOBAL) & (self.columns[:, Column.EVENT_KIND] == READ))
+
 
 def instruction_tables(kernel: Kernel) -> InstructionTables:
     """Classify every instruction of a kernel."""

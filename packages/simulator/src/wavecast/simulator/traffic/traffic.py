@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+import numpy as np
 
 from wavecast.simulator.program.instruction import SourceLine
 from wavecast.simulator.traffic.memory_access import AccessKind
@@ -37,6 +39,9 @@ class InstructionTraffic:
         lds_clk: LDS cycles.
         lds_conflict_clk: Those of them that bank conflicts cost.
         cost_us: Time the busiest unit it uses would need for it alone, were it spread evenly: ranks the table.
+        l1_misses: Of a load, int32 (waves, ROUNDS, 2): by wave of the workgroup and by how often the wave had executed
+            it before, executions of the workgroups that ran, and those of them of which some line missed L1. The last
+            round stands for all from there on. None for the others, and where nobody looked.
     """
 
     index: int
@@ -62,6 +67,7 @@ class InstructionTraffic:
     lds_clk: int
     lds_conflict_clk: int
     cost_us: float
+    l1_misses: np.ndarray | None = field(default=None, repr=False, compare=False)
 
     @property
     def where(self) -> str:

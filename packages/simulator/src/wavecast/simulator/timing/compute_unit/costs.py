@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from wavecast.simulator.timing.machine_opcodes import MachinePipe, machine_rate
 from wavecast.simulator.timing.opcodes import is_8bit_matrix, is_half_rate, is_quarter_rate, matrix_clk, unit_of
 from wavecast.simulator.timing.ptx_opcodes import is_fence, orders_memory
 from wavecast.simulator.timing.units import Rate, Unit
-from wavecast.simulator.traffic import AccessKind, Traffic
+from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic
 
 _FIELD = re.compile(r"(vmcnt|lgkmcnt)\((\d+)\)")
 _NUMBER = re.compile(r"^\S+\s+(0x[0-9a-f]+|\d+)$")
@@ -62,6 +63,7 @@ class Facts:
         l2_requests: Requests that reach the L2.
         l2_bytes: Bytes that loads bring from it.
         l1_hits: Lines found in L1.
+        beyond_l1: Share of the executions of a load of which some line gets past L1; NaN if nobody counted them.
         l2_hits: Requests served by L2.
         mall_hits: Requests served by the memory-side cache.
         lds_clk: LDS cycles.
@@ -85,6 +87,7 @@ class Facts:
     l2_requests: np.ndarray
     l2_bytes: np.ndarray
     l1_hits: np.ndarray
+    beyond_l1: np.ndarray
     l2_hits: np.ndarray
     mall_hits: np.ndarray
     lds_clk: np.ndarray
@@ -279,6 +282,7 @@ def _facts(traffic: Traffic) -> Facts:
         l2_requests=column("l2_requests"),
         l2_bytes=column("l2_bytes"),
         l1_hits=column("l1_hits"),
+        beyond_l1=np.array([_missed(row) for row in rows], dtype=np.float64),
         l2_hits=column("l2_hits"),
         mall_hits=column("mall_hits"),
         lds_clk=column("lds_clk"),
@@ -288,6 +292,11 @@ def _facts(traffic: Traffic) -> Facts:
         spills=is_kind(AccessKind.SCRATCH_LOAD, AccessKind.SCRATCH_STORE),
         on_lds=is_kind(AccessKind.LDS_READ, AccessKind.LDS_WRITE, AccessKind.LDS_ATOMIC, AccessKind.SCALAR_LOAD),
     )
+
+
+def _missed(row: InstructionTraffic) -> float:
+    executions, missed = (0, 0) if row.l1_misses is None else row.l1_misses.sum(axis=(0, 1)).tolist()
+    return missed / executions if executions else math.nan
 
 
 def _classify(row: np.ndarray, instruction: Instruction, unit: Unit) -> None:
@@ -475,8 +484,9 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
     beyond_l1, beyond_l2, beyond_mall = _levels(facts, warm)
     # A store goes to L2, an atomic to the memory-side cache; spilled registers lie in L2.
     clk[index, Cost.BEYOND_L1] = np.where(loads, beyond_l1, (stores | spills).astype(np.float64))
-    clk[index, Cost.BEYOND_L2] = np.where(loads, beyond_l2, 0.0)
-    clk[index, Cost.BEYOND_MALL] = np.where(loads, beyond_mall, 0.0)
+    clk[index, Cost.BEYOND_L2] = np.where(loads, beyond_l2 / np.maximum(beyond_l1, 1e-9), 0.0)
+    clk[index, Cost.BEYOND_MALL] = np.where(loads, beyond_mall / np.maximum(beyond_l1, 1e-9), 0.0)
+    clk[index, Cost.ORDERED] = loads & bool(device.l1.in_order)
     clk[index[stores], Cost.LATENCY_L2] = device.l2.store_ack_clk
     clk[index[atomics], Cost.LATENCY_L1] = device.atomics.latency_clk
     clk[index, Cost.POSTED] = stores
@@ -499,7 +509,7 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
     stored = np.where(stores, facts.asked, 0.0)
     written = form.traffic.fabric_write_bytes * stored / max(1.0, float(stored.sum()))
     memory_weights = np.where(loads | atomics, missed, 0.0) + written
-    later = np.where(loads, np.maximum(clk[index, Cost.BEYOND_L2], 1e-9), 1.0)
+    later = np.where(loads, np.maximum(beyond_l2, 1e-9), 1.0)
     clk[index, Cost.MEMORY] = spread(demand.memory, memory_weights, later)
     clk[index, Cost.ATOMICS] = spread(demand.atomics, np.where(atomics, facts.requests, 0.0), 1.0)
     if form.traffic.release_fences:
@@ -522,4 +532,7 @@ def _levels(facts: Facts, warm: float) -> tuple[np.ndarray, np.ndarray, np.ndarr
     within_l1 = np.clip(l1, 0, 1)
     within_l2 = within_l1 + (1 - within_l1) * np.clip(l2, 0, 1)
     within_mall = within_l2 + (1 - within_l2) * mall
-    return 1 - within_l1**scattered, 1 - within_l2**scattered, 1 - within_mall**scattered
+    beyond_l1, beyond_l2, beyond_mall = (1 - within**scattered for within in (within_l1, within_l2, within_mall))
+    counted = np.where(np.isnan(facts.beyond_l1), beyond_l1, facts.beyond_l1)
+    shares = counted / np.maximum(beyond_l1, 1e-9)
+    return counted, beyond_l2 * shares, beyond_mall * shares

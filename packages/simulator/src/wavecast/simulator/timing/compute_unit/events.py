@@ -21,6 +21,7 @@ from wavecast.simulator.timing.compute_unit.layout import (
     SERVERS,
     TURNS,
     TURNS_UNIT,
+    UNKNOWN,
     VECTOR_LIMIT,
     Action,
     Cost,
@@ -49,6 +50,7 @@ _LATENCY, _ISSUE, _L1, _L2, _MEMORY, _ATOMICS, _FENCES, _LDS = (
 def simulate(
     code: np.ndarray,
     again: np.ndarray,
+    missing: np.ndarray,
     first: np.ndarray,
     last: np.ndarray,
     costs: np.ndarray,
@@ -63,6 +65,7 @@ def simulate(
     Args:
         code: int32, static instructions of the streams, one after another.
         again: bool, whether the wave has executed the instruction before.
+        missing: int64, share of 2**32 in which it gets past L1, or ``UNKNOWN``.
         first: int64 (pool * waves,), where the stream of each wave begins in ``code``.
         last: int64 (pool * waves,), one beyond where it ends.
         costs: int64 (instructions, COSTS).
@@ -99,7 +102,9 @@ def simulate(
     limits = (VECTOR_LIMIT, LGKM_LIMIT)
     free = np.zeros(SERVERS, np.int64)
     turns = np.zeros(SERVERS, np.int64)
+    misses = np.zeros(len(costs), np.int64)
     address_free, lds_free, fill_free = 0, 0, 0
+    answered, answered_by, answered_why = np.int64(0), np.int64(0), _LATENCY
     head, next_group, next_start, finish, sequence = 0, 0, 0, 0, 0
     noise = np.int64(_SEED)
 
@@ -169,10 +174,15 @@ def simulate(
                 addressed = time + cost[Cost.ADDRESS]
                 address_free = addressed
                 level = 0
-                if cost[Cost.BEYOND_L1]:
-                    draw = (draws[index] * _MULTIPLIER) & _MASK
+                beyond = missing[pc[wave] - 1]
+                if beyond == UNKNOWN:
+                    beyond = cost[Cost.BEYOND_L1]
+                if beyond:
+                    level += (draws[index] * _MULTIPLIER) & _MASK < beyond
                     draws[index] += 1
-                    level += draw < cost[Cost.BEYOND_L1]
+                if level:
+                    draw = (misses[index] * _MULTIPLIER) & _MASK
+                    misses[index] += 1
                     level += draw < cost[Cost.BEYOND_L2]
                     level += draw < cost[Cost.BEYOND_MALL]
                 held, why = np.int64(0), _LATENCY
@@ -209,19 +219,25 @@ def simulate(
                     sent = passed
                 latency = cost[Cost.LATENCY_L1 + level]
                 noise = _next(noise)
-                latency += latency * sizes[Size.SPREAD] * (2 * (noise & 1023) - 1023) // (1023 * 1024)
-                if latency >= held:
+                late = latency * sizes[Size.SPREAD] * (2 * (noise & 1023) - 1023) // (1023 * 1024)
+                if latency + late >= held:
                     why = _LATENCY
                 if cost[Cost.LDS]:
                     lds_free = max(addressed, lds_free) + cost[Cost.LDS]
                 complete = max(sent, filled) + latency
                 for line in range(need):
-                    lines[(head + line) % in_flight] = complete
+                    lines[(head + line) % in_flight] = complete + late
                 head += need
+                by = np.int64(index)
+                if cost[Cost.ORDERED]:
+                    if answered > complete:
+                        complete, by, why = answered, answered_by, answered_why
+                    answered, answered_by, answered_why = complete, by, why
+                complete += late
                 finish = max(finish, complete)
                 for counter in range(2):
                     if cost[Cost.COUNTS_VECTOR + counter]:
-                        _count(issued, done, owner, cause, wave, counter, complete, np.int64(index), why)
+                        _count(issued, done, owner, cause, wave, counter, complete, by, why)
             elif action == Action.LDS:
                 unit = _LDS
                 time = max(time, lds_free)

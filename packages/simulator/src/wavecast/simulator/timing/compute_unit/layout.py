@@ -13,6 +13,8 @@ import numpy as np
 TICKS_PER_CLK = 64
 # Draws that decide which level serves an access are compared with 32-bit shares.
 WHOLE = 1 << 32
+# Of an instruction of a stream: nobody knows how often it gets past L1 there.
+UNKNOWN = -1
 # Beyond every counter: a ``s_waitcnt`` that does not name it.
 NO_LIMIT = 1 << 20
 # Outstanding instructions that the counters can tell apart.
@@ -101,8 +103,8 @@ class Cost(IntEnum):
     ATOMICS = 13
     FENCES = 14
     POSTED = 15  # whether the memory behind L2 takes it later, so that completion does not wait for it
-    BEYOND_L1 = 16  # shares of 2**32 that get past each level
-    BEYOND_L2 = 17
+    BEYOND_L1 = 16  # share of 2**32 that gets past L1, where the stream does not say
+    BEYOND_L2 = 17  # and of those that do, shares that get past the next levels too
     BEYOND_MALL = 18
     LATENCY_L1 = 19  # by the level that serves it
     LATENCY_L2 = 20
@@ -115,6 +117,7 @@ class Cost(IntEnum):
     ALU = 27  # cycles of each of them, in the order of ``BEHIND``
     FMA = 28
     SPECIAL = 29
+    ORDERED = 30  # whether it completes after every such instruction before it, whichever wave's
 
 
 COSTS = len(Cost)

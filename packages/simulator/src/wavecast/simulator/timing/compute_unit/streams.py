@@ -6,15 +6,19 @@ finds for an instruction then stands for all its executions.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from wavecast.simulator.compiled import compiled
 from wavecast.simulator.execute.execution import Execution
+from wavecast.simulator.timing.compute_unit.layout import UNKNOWN, WHOLE
 
 # Runs after which a group of them may begin again: a loop with so many taken branches in its body is still seen.
 _LONGEST_GROUP = 128
+# Multiples of it fill the range from 0 to 1 evenly; so do those of every so many.
+_GOLDEN, _PHASE = 0.6180339887498949, 5
 _ROUNDS = (256, 128, 64, 32, 16, 8, 4, 2)
 
 
@@ -25,6 +29,7 @@ class Streams:
     Attributes:
         code: int32, static instructions of all waves, one stream after another.
         again: bool, whether the wave has executed the instruction before.
+        missing: int64, share of 2**32 of such executions that get past L1, or ``UNKNOWN``.
         first: int64 (workgroups * waves,), where each begins in ``code``.
         last: int64 (workgroups * waves,), one beyond where it ends.
         waves: Of a workgroup.
@@ -32,6 +37,7 @@ class Streams:
 
     code: np.ndarray
     again: np.ndarray
+    missing: np.ndarray
     first: np.ndarray
     last: np.ndarray
     waves: int
@@ -41,13 +47,16 @@ class Streams:
         return len(self.first) // self.waves
 
 
-def prepare_streams(execution: Execution, *, instructions: int, workgroups: int) -> Streams:
+def prepare_streams(
+    execution: Execution, *, instructions: int, workgroups: int, misses: Mapping[int, np.ndarray] | None = None
+) -> Streams:
     """Streams of the recorded workgroups of an execution.
 
     Args:
         execution: With recorded runs.
         instructions: About as many of a wave are kept at most; more where the code without any loop is longer.
         workgroups: Of the pool, at most; spread evenly over the recorded ones.
+        misses: Of loads by their index, as in ``InstructionTraffic.l1_misses``; nothing known of the others.
 
     Raises:
         ValueError: if nothing was recorded.
@@ -68,7 +77,41 @@ def prepare_streams(execution: Execution, *, instructions: int, workgroups: int)
     lengths = np.array([len(part) for part in parts], dtype=np.int64)
     last = np.cumsum(lengths)
     again = np.concatenate([_again(part) for part in parts])
-    return Streams(np.concatenate(parts), again, last - lengths, last, waves)
+    code = np.concatenate(parts)
+    missing = _missing(parts, waves, misses or {})
+    return Streams(code, again, missing, last - lengths, last, waves)
+
+
+def _missing(parts: Sequence[np.ndarray], waves: int, misses: Mapping[int, np.ndarray]) -> np.ndarray:
+    """Share of 2**32 for each instruction of the streams, int64.
+
+    A wave's execution of a load misses as often as the same execution by the same wave of other workgroups. The first
+    executions of a loop that is cut miss more often, as a rule, than those left out; some of their misses become hits,
+    or the other way round, until as many miss as of all.
+    """
+    shares = [np.full(len(part), UNKNOWN, dtype=np.float64) for part in parts]
+    for index, counts in misses.items():
+        table = counts[..., 1] / np.maximum(counts[..., 0], 1)
+        overall = float(counts[..., 1].sum()) / max(1, int(counts[..., 0].sum()))
+        places = [np.flatnonzero(part == index) for part in parts]
+        found = [table[number % waves][_rounds(len(place), table)] for number, place in enumerate(places)]
+        mean = float(np.concatenate(found).mean()) if any(map(len, found)) else overall
+        for number, (share, place, values) in enumerate(zip(shares, places, found, strict=True)):
+            if mean > overall:
+                # Of the misses of a wave every so many, in each workgroup others; waves beside one another agree.
+                kept = (np.cumsum(values > 0) + number // waves * _PHASE) * _GOLDEN % 1 < overall / mean
+                share[place] = np.where(kept, values, 0.0)
+            elif mean < 1:
+                share[place] = values + (1 - values) * (overall - mean) / (1 - mean)
+            else:
+                share[place] = values
+    joined = np.concatenate(shares)
+    return np.where(joined == UNKNOWN, UNKNOWN, np.rint(joined * WHOLE)).astype(np.int64)
+
+
+def _rounds(count: int, table: np.ndarray) -> np.ndarray:
+    """Columns of a table of rounds for a wave's executions of a load, in their order."""
+    return np.minimum(np.arange(count), table.shape[1] - 1)
 
 
 def _again(code: np.ndarray) -> np.ndarray:

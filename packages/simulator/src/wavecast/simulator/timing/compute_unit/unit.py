@@ -71,7 +71,17 @@ def run_unit(streams: Streams, costs: np.ndarray, filling: Filling) -> UnitTime:
     spent = np.zeros((len(costs), len(Spent)), dtype=np.int64)
     parts = np.zeros(PARTS, dtype=np.int64)
     finish = simulate(
-        streams.code, streams.again, streams.first, streams.last, costs, sizes, starts, ends, spent, parts
+        streams.code,
+        streams.again,
+        streams.missing,
+        streams.first,
+        streams.last,
+        costs,
+        sizes,
+        starts,
+        ends,
+        spent,
+        parts,
     )
     spent_clk = spent / TICKS_PER_CLK
     spent_clk[:, Spent.EXECUTED] = spent[:, Spent.EXECUTED]
