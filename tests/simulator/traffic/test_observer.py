@@ -102,6 +102,24 @@ def test_the_expected_work_decides_how_many_lines_are_followed(
     assert traffic.minimum_read_bytes == traffic.hbm_read_bytes == traffic.fabric_read_bytes == 1600 * 256
 
 
+def test_where_the_pilot_lies_does_not_decide_how_many_lines_are_followed(
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    record_of: Callable[..., np.ndarray],
+    sample_of: Callable[..., Sample],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Caches are made when it is known what they follow, even if nothing lies before the first workgroup that runs."""
+    monkeypatch.setattr(observer, "_FOLLOWED", 400)
+    ids, total = range(50_000, 51_600), 100_000  # in none of the first fillings of the device
+    kernel = kernel_of(["global_load_dword", "s_endpgm"])
+    watcher = TrafficObserver(kernel, device, total_workgroups=total, sample=sample_of(ids[:32], total))
+    for number in ids[:8]:
+        watcher.consume(record_of(0, BASE_IN + (number * 64 + LANES) * 4, workgroup=number))
+    watcher.expect(sample_of(ids, total))
+    assert watcher._stride == 8
+
+
 def test_scattered_stores_cost_more(copy: Callable[..., Traffic]) -> None:
     near, far = copy(np.arange(128), 128), copy(np.arange(128), 128, store_stride=4096)
     assert far.coalescing_efficiency < near.coalescing_efficiency

@@ -264,9 +264,10 @@ class TrafficObserver:
         Args:
             workgroup: The first of the next window.
         """
-        if self._sample is None:
+        if self._sample is None or not self._caches:
+            # Before anything ran there is nothing to go by, and it is not known yet how large the caches are.
             return
-        state = self._cache_states()[0].state
+        state = self._caches[0].state
         fills = state.totals[[Flow.L2_FILLS, Flow.MALL_FILLS]]
         density = self._density(self._window_start)
         in_window = (fills - self._fills_before) * (state.fraction / density - 1) if density else np.zeros(2)
