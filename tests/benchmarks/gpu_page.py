@@ -60,7 +60,8 @@ PREDICTED_HEAD = """## Predicted without a GPU
 What executing the PTX of our quantizers says (µs, cold caches, the first launch alone between two events), beside the
 times above. No constant was fitted to them: those of `h200.toml` come from microbenchmarks and datasheets. But five
 (lines under way of an SM, crowding, rates of copies in HBM and L2, hot channels) were taken from there after a first
-comparison with these times had shown that those taken over from AMD's devices would not do: this is no hold-out.
+comparison with these times had shown that those taken over from AMD's devices would not do, and what the L2 keeps comes
+from the profiler's counts of such kernels: this is no hold-out.
 [PTX and the H200](../concepts/ptx.md) says what is left out.
 `python tests/benchmarks/gpu_predicted.py docs/evidence/FILE` computes them; figures:
 [{evidence}](../evidence/{evidence}), {spec}, Triton {triton} (the GPU had 3.6).
