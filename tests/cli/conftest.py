@@ -41,7 +41,9 @@ def fake_simulator(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     variants = FakeVariants()
     module = SimpleNamespace(VARIANTS=variants, last_path=lambda: "triton")
 
-    def predict_run(function: Callable[[], object], *, device: str, whole: bool = False) -> simulate.Prediction:
+    def predict_run(
+        function: Callable[[], object], *, device: str, whole: bool = False, works: object = None
+    ) -> simulate.Prediction:
         function()
         variant = variants.called[-1]
         if variant not in TIMES_US:

@@ -110,6 +110,20 @@ def test_our_reduce_scatter_computes_the_others_parts_first_and_its_own_waits_fo
     assert row.predicted_us < sequence.predicted_us
 
 
+def test_our_reduce_scatter_writes_to_all_peers_of_a_mesh_in_turns() -> None:
+    program = wavecast_scatter(Product(8192, 4096, 4096), Node(load_device("mi300x"), 4))
+    streams = {stream.name: stream.operations for stream in program.streams if stream.rank == 1}
+    pushes = [streams[name] for name in ("stores", "stores 2", "stores 3")]
+    targets = [{entry.target_rank for entry in push if isinstance(entry, CopyLike)} for push in pushes]
+    assert targets == [{0}, {3}, {2}]
+    kernel = streams["compute"][0]
+    assert isinstance(kernel, KernelLike)
+    assert kernel.tile_waits.count(0) == len(kernel.tile_waits) // 4
+    ready = [tiles for tiles, _ in kernel.tile_signals]
+    assert ready[:16] == ready[16:32] == ready[32:]
+    assert ready[15] == len(kernel.tile_waits) * 3 // 4
+
+
 def test_reduce_scatter_is_predicted_too() -> None:
     row, _ = predict_schedule(SCATTER, "decomposed", shape=SMALL, device="mi355x")
     assert row.predicted_us is not None

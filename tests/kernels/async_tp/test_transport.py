@@ -54,6 +54,13 @@ def test_on_cuda_the_kernel_of_a_short_product_fetches() -> None:
     assert long.tma is not None
 
 
+def test_a_narrow_product_moves_chunks_as_the_wide_one_of_its_call_does() -> None:
+    given = {"shard_rows": 512, "length": 8192, "ranks": 8, "element_bytes": 2, "arch": "sm_90"}
+    plans = [plan_all_gather_matmul(columns=n, call_columns=8192 + 64, **given) for n in (64, 8192)]
+    assert plans[0].transport == plans[1].transport
+    assert plan_all_gather_matmul(columns=64, **given).transport != plans[0].transport
+
+
 @pytest.mark.parametrize(
     ("ranks", "rows", "signals"), [(8, 1024, 4), (8, 1280, 3), (2, 300, 2), (4, 1, 1), (63, 4096, 1)]
 )

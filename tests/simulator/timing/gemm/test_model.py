@@ -113,6 +113,8 @@ def test_a_few_rows_are_limited_by_memory_and_a_tiny_product_by_the_launch() -> 
     weights_us = 57344 * 8192 * 2 / (MI300X.hbm.read_tb_s * 1e6)
     assert weights_us < found.predicted_us < 1.4 * weights_us
     assert "HBM" in found.cause or "memory-side" in found.cause
+    shallow = predict_gemm(GemmProblem.dense(4096, 1024, 256), MI300X, "hipblaslt-gfx942")
+    assert shallow.bound is Bound.WRITE_BACK and "of 8.4 MB" in shallow.cause
     tiny = predict_gemm(GemmProblem.dense(16, 64, 64), H200, "cublaslt-sm90", position="first")
     assert tiny.bound is Bound.LAUNCH and tiny.predicted_us > H200.launch.first_us
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
 
 OPERATORS_SCHEMA = "wavecast.operators/1"
 DEVICES = ("mi300x", "mi355x")
-# What a wrong maximum does to the numbers of ``rowwise``; what a search does to the baseline of ``weight-transpose``.
-NO_OPERATOR = ("fnuz", "autotune-space")
+# What a wrong maximum does to the numbers of ``rowwise``; what a search does to the baseline of ``weight-transpose``;
+# collectives of the vendor's library.
+NO_OPERATOR = ("fnuz", "autotune-space", "all-gather", "reduce-scatter")
 WIDTHS = ("load_widths", "store_widths")
 COLUMNS = (
     "operator",

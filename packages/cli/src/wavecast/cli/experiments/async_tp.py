@@ -230,8 +230,8 @@ _PIECES = 16  # of a part that is written to another GPU while the next piece is
 def wavecast_scatter(product: Product, node: Node) -> Program:
     """What ``wavecast.kernels.matmul_reduce_scatter`` does, from the plan that it makes itself.
 
-    One kernel computes the parts of the ranks behind it first, and writes them in fp32 where they are added, as its
-    tiles end; its own part waits for the one that comes last.
+    One kernel computes the parts of the ranks behind it first, one after another or in turns, and writes them in fp32
+    where they are added, as its tiles end; its own part waits for those of the others.
     """
     from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter
     from wavecast.simulator.overlap.program import Barrier, Copy, Kernel, Program, Stream, WaitSignal, WriteSignal
@@ -242,7 +242,7 @@ def wavecast_scatter(product: Product, node: Node) -> Program:
     rows, element = product.m // ranks, ELEMENT_BYTES[product.dtype]
     plan = plan_matmul_reduce_scatter(
         rows=rows, columns=product.n, length=product.k, ranks=ranks, element_bytes=element, arch=node.device.arch,
-        tma_stride_bytes=element * product.k,
+        full_mesh=node.link.full_mesh, tma_stride_bytes=element * product.k,
     )  # fmt: skip
     gemm = plan.gemm if plan.tma is None else plan.tma
     tiles = -(-rows // gemm.block_m) * -(-product.n // gemm.block_n)
@@ -252,23 +252,26 @@ def wavecast_scatter(product: Product, node: Node) -> Program:
     }  # fmt: skip
     pieces = min(_PIECES, tiles)
     size = rows * product.n * SUM_BYTES // pieces
-    streams = []
+    streams: list[Stream] = []
     for rank in range(ranks):
         last = (rank - 1) % ranks  # whose part for this rank comes last
         waits = (None,) * (tiles * (ranks - 1)) + (last,) * tiles
         done: list[tuple[int, int]] = []
-        push: list[OperationLike] = []
+        pushes: list[list[OperationLike]] = [[] for _ in range(plan.peers)]
         for step in range(ranks - 1):
-            target = (rank - 1 - step) % ranks
+            target, push = (rank - 1 - step) % ranks, pushes[step % plan.peers]
+            before = step * tiles if plan.peers == 1 else 0
             for piece in range(1, pieces + 1):
                 signal = ranks + step * pieces + piece
-                done.append((step * tiles + piece * tiles // pieces, signal))
+                done.append((before + piece * tiles // pieces * plan.peers, signal))
                 push += [WaitSignal(signal), Copy(rank, target, size, "fetcher")]
             push.append(WriteSignal(target, rank))
         workgroups = min(node.device.compute.num_cu, gemm.programs, len(waits))
         kernel = Kernel("async matmul", "async-matmul", shape, workgroups, waits, tile_signals=tuple(done))
         streams.append(Stream(rank, "compute", 0, (kernel, Barrier())))
-        streams.append(Stream(rank, "stores", 0, tuple(push)))
+        streams += [
+            Stream(rank, f"stores {lane + 1}" if lane else "stores", 0, tuple(push)) for lane, push in enumerate(pushes)
+        ]
     return Program("matmul+reduce-scatter wavecast", ranks, tuple(streams))
 
 

@@ -185,7 +185,7 @@ def overlapped_all_gather_matmul(
     a_inverse = scales.every
     if scales.own is not None:
         a_inverse = torch.empty((ranks * count, 1), dtype=torch.float32, device=shard.device)
-    factors = []
+    factors, call_columns = [], sum(b.shape[1] for b in bs)
     for given, b_inverse, bias, out_dtype in zip(bs, b_inverses, biases, out_dtypes, strict=True):
         b, n = column_major(given), given.shape[1]
         out = torch.empty((ranks * count, n), dtype=out_dtype, device=shard.device)
@@ -200,7 +200,7 @@ def overlapped_all_gather_matmul(
                 b_stride=b.stride(1),
                 aligned=all(t.data_ptr() % PIECE_BYTES == 0 for t in tensors),
             )
-        key = (count, n, k, shard.dtype, b.stride(1), out_dtype, aligned, layout, engine)
+        key = (count, n, call_columns, k, shard.dtype, b.stride(1), out_dtype, aligned, layout, engine)
         plan = workspace.plans.get(key)
         if plan is None:
             arch, units = active_arch_and_units()
@@ -212,6 +212,7 @@ def overlapped_all_gather_matmul(
                 element_bytes=shard.element_size(),
                 arch=arch,
                 full_mesh=workspace.memory.full_mesh,
+                call_columns=call_columns,
                 engine=engine,
                 tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
                 hip=layout,

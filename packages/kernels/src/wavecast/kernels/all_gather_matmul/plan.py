@@ -65,6 +65,7 @@ def plan_all_gather_matmul(
     element_bytes: int,
     arch: str | None,
     full_mesh: bool = False,
+    call_columns: int | None = None,
     engine: Engine | None = None,
     tma_bytes: tuple[int, int] | None = None,
     hip: Layout | None = None,
@@ -79,6 +80,7 @@ def plan_all_gather_matmul(
         element_bytes: of an operand's element, 1 or 2.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None.
         full_mesh: see `plan_transport`.
+        call_columns: N of all products of a call together, which have one transport; None: of this one alone.
         engine: what is to move the chunks; None leaves it to the plan.
         tma_bytes: bytes of an element of the result, and between columns of b, of operands that begin at multiples of
             16 bytes and a product without bias: what the tensor memory accelerator can then do is left to it. None: it
@@ -94,7 +96,7 @@ def plan_all_gather_matmul(
         ranks=ranks,
         shard_rows=shard_rows,
         full_mesh=full_mesh,
-        short=2 * ranks * shard_rows * columns * length <= SHORT_FLOP,
+        short=2 * ranks * shard_rows * (call_columns or columns) * length <= SHORT_FLOP,
         engine=engine,
         units=units,
     )

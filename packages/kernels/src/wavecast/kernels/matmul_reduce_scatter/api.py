@@ -111,6 +111,7 @@ def overlapped_matmul_reduce_scatter(
             ranks=parts.ranks,
             element_bytes=b.element_size(),
             arch=arch,
+            full_mesh=workspace.memory.full_mesh,
             tma_stride_bytes=b.stride(1) * b.element_size() if aligned else None,
             units=units,
         )

@@ -1,10 +1,11 @@
 # mypy: ignore-errors
+# ruff: noqa: SIM102 - a branch on a constexpr is chosen when compiling, which a joined condition is not.
 """Device code of matmul+reduce-scatter: persistent programs that write each rank's part of the sum where it is added.
 
-The product is (ranks * rows, n). Tiles of the rank that is farthest behind are computed first, and written in fp32 into
-that rank's window; when all of a rank's tiles are there, it is signalled. This rank's own tiles come last: each adds,
-when it is computed, what the others have written into this rank's window meanwhile. There is no further pass, and one
-rounding.
+The product is (ranks * rows, n). Tiles of the other ranks are computed first, and written in fp32 into their windows:
+those of the rank that is farthest behind before the next one's, or a tile of each in turns where each has a link of its
+own. When all of a rank's tiles are there, it is signalled. This rank's own tiles come last: each adds, when it is
+computed, what the others have written into this rank's window meanwhile. There is no further pass, and one rounding.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def matmul_reduce_scatter_kernel(
     failure_ptr, rows, n_units, k_units, b_units, rank, ranks, polls, factor, SCALED: tl.constexpr,
     A_ROWS: tl.constexpr, B_COLUMNS: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, CUT: tl.constexpr,
     IMPRECISE: tl.constexpr, ON_GFX: tl.constexpr, XCDS: tl.constexpr, BAND: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, IN_TURNS: tl.constexpr = False,
 ):  # fmt: skip
     """out (rows, n) = factor times the sum over ranks of this rank's rows of a (ranks * rows, k) times b (k, n).
 
@@ -96,6 +97,7 @@ def matmul_reduce_scatter_kernel(
         signals_ptr: this rank's pad; a word for every rank: the number of the call of which its part has come.
         state_ptr, failure_ptr, polls: as of `all_gather_matmul_kernel`.
         factor: fp32, 1 or one over the number of ranks.
+        IN_TURNS: whether tiles of all other ranks take turns.
         SCALED, A_ROWS, B_COLUMNS: whether there are scales, and one for each row or column, not one for all.
     """
     n = n_units * N_UNIT
@@ -109,7 +111,12 @@ def matmul_reduce_scatter_kernel(
     tile = first_tile(XCDS)
     while tile < ranks * part_tiles:
         step = tile // part_tiles
-        tile_m, tile_n = tile_position(tile - step * part_tiles, tiles_m, tiles_n, BAND)
+        inside = tile - step * part_tiles
+        if IN_TURNS:
+            if step < ranks - 1:
+                inside = tile // (ranks - 1)
+                step = tile - inside * (ranks - 1)
+        tile_m, tile_n = tile_position(inside, tiles_m, tiles_n, BAND)
         target = rank - 1 - step
         target = tl.where(target < 0, target + ranks, target)
         row = tile_m * BLOCK_M

@@ -70,6 +70,7 @@ def launch_matmul_reduce_scatter(
                 "N_UNIT": n_unit,
                 "CUT": k % gemm.block_k != 0,
                 "IMPRECISE": imprecise_sum(parts.a.dtype, gemm),
+                "IN_TURNS": plan.peers > 1,
                 **gemm.constants,
             },
         )  # fmt: skip

@@ -24,12 +24,14 @@ class MatmulReduceScatterPlan:
         gemm: tiles of the product, of which each is of one rank's part; its grid.
         polls: after how many polls of a signal the kernel gives up.
         reason: why, in a few sentences.
+        peers: ranks whose parts are computed at a time: one, or all others in turns.
         tma: tiles of the product for the tensor memory accelerator, which then are used instead of ``gemm``'s.
     """
 
     gemm: GemmPlan
     polls: int
     reason: str
+    peers: int = 1
     tma: TmaPlan | None = None
 
 
@@ -42,6 +44,7 @@ def plan_matmul_reduce_scatter(
     ranks: int,
     element_bytes: int,
     arch: str | None,
+    full_mesh: bool = False,
     tma_stride_bytes: int | None = None,
     units: int | None = None,
 ) -> MatmulReduceScatterPlan:
@@ -53,6 +56,7 @@ def plan_matmul_reduce_scatter(
         ranks: size of the group.
         element_bytes: of an operand's element, 1 or 2.
         arch: ``gfx942``, ``gfx950``, ``sm_NN``, or None.
+        full_mesh: see `plan_transport`.
         tma_stride_bytes: bytes between columns of b, of operands that begin at multiples of 16 bytes: what the tensor
             memory accelerator can then do is left to it. None: it cannot.
         units: compute units of the device, see `plan_transport`.
@@ -65,12 +69,15 @@ def plan_matmul_reduce_scatter(
     tma = None
     if tma_stride_bytes is not None:
         tma = _plan_tma(rows, columns, length, ranks, element_bytes, arch, tma_stride_bytes, units)
-    tiles = gemm if tma is None else tma
+    tiles, peers, order = gemm if tma is None else tma, 1, "the farthest first"
+    if full_mesh and tma is None and ranks > 2:
+        peers = ranks - 1
+        order = f"in turns, since each of {peers} peers has a link of its own"
     return MatmulReduceScatterPlan(
         gemm, TIMEOUT_POLLS,
-        f"{tiles.reason}; programs write fp32 sums into the windows of the ranks that they are for, the farthest "
-        "first, and signal them: nothing else moves data, no unit is left free",
-        tma,
+        f"{tiles.reason}; programs write fp32 sums into the windows of the ranks that they are for, {order}, and "
+        "signal them: nothing else moves data, no unit is left free",
+        peers, tma,
     )  # fmt: skip
 
 

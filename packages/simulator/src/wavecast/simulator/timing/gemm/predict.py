@@ -171,6 +171,8 @@ def _cause(problem: GemmProblem, configuration: Configuration, device: Device, p
     tiles, units = configuration.workgroups(problem), device.compute.num_cu
     if point.bound is Bound.LAUNCH:
         return "the launch costs more than the work"
+    if point.bound is Bound.WRITE_BACK:
+        return f"what the last round has left dirty in the L2s, of {point.moved.written / 1e6:,.1f} MB, is written back"
     if point.bound in (Bound.HBM, Bound.MALL, Bound.L2):
         level, read = {
             Bound.HBM: ("HBM", point.moved.hbm_read),
