@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from wavecast.cli.errors import CliError
-from wavecast.cli.torch_node import NodeGroup, run_on_ranks
+from wavecast.cli.torch_node import NodeGroup, NodeSymmetricMemory, run_on_ranks
 from wavecast.kernels.all_gather_matmul.api import overlapped_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.operands import RowScales
 from wavecast.kernels.async_tp.transport import Engine
@@ -106,9 +106,40 @@ def test_all_gather_matmul_is_right_on_every_rank(ranks: int, engine: Engine) ->
 def test_several_signals_a_chunk_from_all_ranks_at_once(
     ranks: int, rows: int, engine: Engine | None, dtype: torch.dtype, code: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two or three signals a chunk, in a drawn order; programs that have fetched take tiles too."""
+    """Two or three signals a chunk, in a drawn order; programs that have fetched take tiles too. All is acquired."""
     monkeypatch.setenv("WAVECAST_ASYNC_TP_CODE", code)
-    Problem(ranks, rows, n=40, k=32, dtype=dtype, calls=2).run(rows + ranks, engine)
+    node = Problem(ranks, rows, n=40, k=32, dtype=dtype, calls=2 if ranks < 8 else 1).run(
+        rows + ranks, engine, NodeOptions(check=True)
+    )
+    assert [str(finding) for finding in node.findings] == []
+
+
+def test_every_order_in_which_parts_of_two_peers_can_come_is_right() -> None:
+    """One of three ranks, whose peers' windows are full: two parts of each, and its own rows."""
+    rows, k, n, orders = 260, 32, 16, 0
+    problem = Problem(3, rows, n, k)
+    for policy in every_order():
+        with virtual_node("mi300x", 1, policy, options=COPY_ENGINES) as node, node.rank(0).active():
+            windows = [shard.view(torch.uint8).view(-1).clone() for shard in problem.shards(0)]
+            pads = [torch.zeros(64, dtype=torch.int32) for _ in windows]
+            for window, pad in zip(windows, pads, strict=True):
+                node.share(0, window, "window", element_bytes=1)
+                node.share(0, pad, "signals")
+            memory = NodeSymmetricMemory(node, 0, windows, pads)
+            memory.rank, memory.ranks = 1, 3
+            workspace = make_workspace(memory)
+            own = memory.window(1, (rows, k), torch.bfloat16)
+            gathered, [out] = overlapped_all_gather_matmul(
+                workspace, own, [problem.b], RowScales(own=None, every=None), [None], [None], [torch.float32],
+                engine="blit",
+            )  # fmt: skip
+            node.rank(0).synchronize()
+            workspace.check()
+            wanted = torch.cat(problem.shards(0))
+            assert torch.equal(gathered, wanted)
+            assert torch.equal(out.double(), wanted.double() @ problem.b.double())
+        orders += 1
+    assert orders == 6  # of two streams with two parts each; the few own rows are copied before
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -53,8 +53,7 @@ def test_chunks_of_all_ranks_at_once_in_parts(one_rank: OneRank, engine: str, ra
     assert torch.equal(gathered, call.a)
 
 
-@pytest.mark.parametrize("full_mesh", [False, True])
-@pytest.mark.parametrize("missing", [0, 1, 4, 7])
+@pytest.mark.parametrize(("full_mesh", "missing"), [(True, 1), (True, 4), (False, 7)])
 def test_tiles_are_visited_in_the_order_of_arrival_up_to_the_signal_that_does_not_come(
     full_mesh: bool, missing: int
 ) -> None:

@@ -60,7 +60,7 @@ class TestExecuted:
         assert_exact(out, call.exact_and_size()[0])
         assert torch.equal(gathered.double(), call.a.double())
 
-    @pytest.mark.parametrize("missing", [1, 4])
+    @pytest.mark.parametrize("missing", [1])
     def test_tiles_are_visited_in_the_order_of_arrival_up_to_the_signal_that_does_not_come(self, missing: int) -> None:
         with virtual_device("mi300x"):
             call = make_call(512, [64], 32, 3, torch.bfloat16)

@@ -36,6 +36,14 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
   return 0;
 }
 
+/* Device 1 is one hop of xGMI away, 2 is behind PCIe, 3 is two hops of xGMI away; there are no more. */
+int hipExtGetLinkTypeAndHopCount(int device, int other, unsigned *type, unsigned *hops) {
+  if (device != 0 || other > 3) return 101;
+  *type = other == 2 ? 2 : 4;
+  *hops = other == 1 ? 1 : 2;
+  return 0;
+}
+
 const char *hipGetErrorString(int error) { return error == 500 ? "named symbol not found" : "refused"; }
 
 const char *last_name(void) { return name; }

@@ -16,13 +16,14 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "all_gather_matmul"))
 from gather_cases import hip_plans, make_call, memory_of, run_rank
 
 from wavecast.kernels.all_gather_matmul.launch_hip import PARAMETERS, hip_kernel
+from wavecast.kernels.async_tp.links import is_full_mesh
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.hip.compiler import compile_hip
 from wavecast.kernels.hip.runtime import HipError, RocmRuntime
 from wavecast.simulator.compile.binary import read_binary
 from wavecast.simulator.errors import MissingToolError
 from wavecast.simulator.program.assembly import kernel_names, parse_assembly
-from wavecast.simulator.virtual import active_virtual_device
+from wavecast.simulator.virtual import active_virtual_device, virtual_device
 from wavecast.simulator.virtual.hip import VirtualHip
 
 pytest.importorskip("ziglang")
@@ -146,6 +147,19 @@ def test_a_call_that_fails_says_which_and_why(library: Path) -> None:
     module = runtime.load_module(compile_hip(KERNEL.source, "gfx942"))
     with pytest.raises(HipError, match="hipModuleGetFunction failed with error 500: named symbol not found"):
         runtime.get_function(module, "missing")
+
+
+def test_a_link_of_their_own_is_one_hop_of_xgmi(library: Path) -> None:
+    runtime = RocmRuntime(str(library), "gfx942")
+    assert [runtime.has_own_link(0, other) for other in (1, 2, 3)] == [True, False, False]
+    with pytest.raises(HipError, match="hipExtGetLinkTypeAndHopCount failed with error 101"):
+        runtime.has_own_link(0, 4)
+
+
+def test_links_of_virtual_devices_are_those_of_their_specification(virtual_arch: str) -> None:
+    assert is_full_mesh.__wrapped__(0, 8)
+    with virtual_device("h200"):
+        assert not is_full_mesh.__wrapped__(0, 8)
 
 
 @pytest.mark.parametrize(
