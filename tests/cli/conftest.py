@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from types import SimpleNamespace
 
@@ -10,6 +10,8 @@ import pytest
 from wavecast.cli import simulate
 from wavecast.cli.errors import CliError
 from wavecast.cli.rows import KernelRow
+
+from .forks import Forks
 
 TIMES_US = {"byte-stores": 800.0, "vector-two-pass": 200.0, "fused-single-pass": 120.0, "wavecast": 100.0}
 
@@ -20,6 +22,14 @@ def times_us(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     known = dict(TIMES_US)
     monkeypatch.setattr(sys.modules[__name__], "TIMES_US", known)
     return known
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """Runs command lines in processes of their own."""
+    server = Forks()
+    yield server
+    server.close()
 
 
 class FakeVariants:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from .forks import Forks
 
 pytestmark = [pytest.mark.compile, pytest.mark.execute]
 needs_compiler = pytest.mark.skipif(
@@ -18,15 +19,14 @@ needs_compiler = pytest.mark.skipif(
 KERNELS = Path(__file__).parents[1] / "simulator/checks/planted.hip"
 
 
-def predict(kernel: str, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "wavecast.cli", "predict", str(KERNELS), "--kernel", kernel, "--check", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+def predict(forks: Forks, kernel: str, *words: str) -> subprocess.CompletedProcess[str]:
+    return forks.run(["predict", str(KERNELS), "--kernel", kernel, "--check", *words])
 
 
 @needs_compiler
 @pytest.mark.parametrize(("kernel", "status"), [("collision", 1), ("right_atomics", 0)])
-def test_a_fault_is_listed_and_fails(kernel: str, status: int) -> None:
-    done = predict(kernel, "--grid", "1", "--block", "64", "--arg", "buf:256")
+def test_a_fault_is_listed_and_fails(kernel: str, status: int, forks: Forks) -> None:
+    done = predict(forks, kernel, "--grid", "1", "--block", "64", "--arg", "buf:256")
     assert done.returncode == status, done.stderr
     assert kernel in done.stdout
     assert ("error: collision" in done.stderr) == bool(status)
@@ -35,8 +35,8 @@ def test_a_fault_is_listed_and_fails(kernel: str, status: int) -> None:
 
 
 @needs_compiler
-def test_what_was_found_before_a_fault_is_said_with_it() -> None:
-    done = predict("misaligned_load", "--grid", "1", "--block", "64", "--arg", "buf:300", "--arg", "buf:64")
+def test_what_was_found_before_a_fault_is_said_with_it(forks: Forks) -> None:
+    done = predict(forks, "misaligned_load", "--grid", "1", "--block", "64", "--arg", "buf:300", "--arg", "buf:64")
     assert done.returncode == 1
     assert "warning: misaligned" in done.stderr
     assert "past the end" in done.stderr

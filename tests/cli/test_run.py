@@ -6,9 +6,12 @@ import json
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from .forks import Forks
 
 torch = pytest.importorskip("torch")
 pytestmark = [pytest.mark.compile, pytest.mark.execute]
@@ -33,16 +36,23 @@ def scale(x):
 """
 
 
-def run(tmp_path: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, forks: Forks) -> Run:
     """``run`` in a process of its own: it changes what torch and Triton are."""
-    file = tmp_path / "script.py"
-    file.write_text(KERNEL + textwrap.dedent(script))
-    split = words.index("--") if "--" in words else len(words)
-    command = [sys.executable, "-m", "wavecast.cli", "run", *words[:split], str(file), *words[split:]]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+
+    def run_script(script: str, *words: str) -> subprocess.CompletedProcess[str]:
+        file = tmp_path / "script.py"
+        file.write_text(KERNEL + textwrap.dedent(script))
+        split = words.index("--") if "--" in words else len(words)
+        return forks.run(["run", *words[:split], str(file), *words[split:]])
+
+    return run_script
 
 
-def test_a_script_for_a_gpu_runs_unchanged_and_its_kernels_are_listed(tmp_path: Path) -> None:
+def test_a_script_for_a_gpu_runs_unchanged_and_its_kernels_are_listed(run: Run) -> None:
     script = """
     host = torch.randn(1000)
     x = host.to("cuda")
@@ -53,7 +63,7 @@ def test_a_script_for_a_gpu_runs_unchanged_and_its_kernels_are_listed(tmp_path: 
     scale(torch.zeros(5000, device="cuda"))
     print(sys.argv[1:], __name__, torch.cuda.get_device_properties(0).gcnArchName.partition(":")[0])
     """
-    done = run(tmp_path, script, "--device", "mi355x", "--", "--size", "7")
+    done = run(script, "--device", "mi355x", "--", "--size", "7")
     assert done.returncode == 0, done.stderr
     first, _, table = done.stdout.partition("\n")
     assert first == "['--size', '7'] __main__ gfx950"
@@ -63,20 +73,20 @@ def test_a_script_for_a_gpu_runs_unchanged_and_its_kernels_are_listed(tmp_path: 
     assert "3 launches" in table
 
 
-def test_a_script_for_an_nvidia_gpu_finds_one_and_its_ptx_is_executed(tmp_path: Path) -> None:
+def test_a_script_for_an_nvidia_gpu_finds_one_and_its_ptx_is_executed(run: Run) -> None:
     script = """
     x = torch.arange(1000., device="cuda")
     assert torch.equal(scale(x).cpu(), torch.arange(1000.) * 2)
     assert torch.version.hip is None and torch.version.cuda and torch.cuda.get_device_capability() == (9, 0)
     print(torch.cuda.get_device_name(), torch.cuda.get_device_properties(0).warp_size)
     """
-    done = run(tmp_path, script, "--device", "h200")
+    done = run(script, "--device", "h200")
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("NVIDIA H200 (virtual) 32\n")
     assert "h200 (sm_90)" in done.stdout
 
 
-def test_kernels_follow_addresses_that_the_script_stored(tmp_path: Path) -> None:
+def test_kernels_follow_addresses_that_the_script_stored(run: Run) -> None:
     script = """
     @triton.jit
     def gather_kernel(addresses, target, BLOCK: tl.constexpr):
@@ -90,12 +100,12 @@ def test_kernels_follow_addresses_that_the_script_stored(tmp_path: Path) -> None
     gather_kernel[(3,)](addresses, target, BLOCK=64)
     assert torch.equal(target, torch.stack(parts))
     """
-    done = run(tmp_path, script)
+    done = run(script)
     assert done.returncode == 0, done.stderr
 
 
-def test_json_holds_the_kernels_and_nothing_that_the_script_prints(tmp_path: Path) -> None:
-    done = run(tmp_path, "print('from the script')\nscale(torch.ones(1000, device='cuda'))", "--json")
+def test_json_holds_the_kernels_and_nothing_that_the_script_prints(run: Run) -> None:
+    done = run("print('from the script')\nscale(torch.ones(1000, device='cuda'))", "--json")
     document = json.loads(done.stdout)
     assert (document["schema"], document["device"], document["failure"]) == ("wavecast.run/1", "mi300x", None)
     [kernel] = document["kernels"]
@@ -116,9 +126,9 @@ def test_json_holds_the_kernels_and_nothing_that_the_script_prints(tmp_path: Pat
     ],
 )
 def test_a_script_that_fails_says_why_after_the_table_of_what_ran(
-    tmp_path: Path, script: str, said: str, trace: str | None
+    run: Run, script: str, said: str, trace: str | None
 ) -> None:
-    done = run(tmp_path, f"scale(torch.ones(1000, device='cuda'))\n{script}")
+    done = run(f"scale(torch.ones(1000, device='cuda'))\n{script}")
     assert done.returncode == 1
     assert said in done.stderr
     assert ("Traceback" in done.stderr) == (trace is not None)
@@ -127,7 +137,8 @@ def test_a_script_that_fails_says_why_after_the_table_of_what_ran(
     assert "scale_kernel" in done.stdout
 
 
-def test_a_module_is_run_as_python_does(tmp_path: Path) -> None:
+def test_a_module_is_run_as_python_does() -> None:
+    # A process as the shell starts it: the others have imported torch before.
     command = [sys.executable, "-m", "wavecast.cli", "run", "-m", "this"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0
@@ -143,26 +154,25 @@ def test_a_module_is_run_as_python_does(tmp_path: Path) -> None:
         (["x.py", "--device", "mi9"], "mi9"),
     ],
 )
-def test_misuse_is_said_before_anything_runs(words: list[str], said: str) -> None:
-    command = [sys.executable, "-m", "wavecast.cli", "run", *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+def test_misuse_is_said_before_anything_runs(words: list[str], said: str, forks: Forks) -> None:
+    done = forks.run(["run", *words])
     assert done.returncode == 2
     assert said in done.stderr
 
 
-def test_check_finds_what_torch_left_unwritten_and_fails(tmp_path: Path) -> None:
+def test_check_finds_what_torch_left_unwritten_and_fails(run: Run) -> None:
     script = """
     x = torch.empty(1000, device="cuda")
     x[:900] = 1
     scale(x)
     """
-    done = run(tmp_path, script, "--check", "--json")
+    done = run(script, "--check", "--json")
     assert done.returncode == 1, done.stderr
     [finding] = json.loads(done.stdout)["findings"]
     assert (finding["check"], finding["severity"], finding["offset"]) == ("never-written", "error", 3600)
     assert finding["count"] == 100
     assert Path(finding["site"]["file"]).name in done.stderr
     assert "checks found 1 errors" in done.stderr
-    done = run(tmp_path, script.replace("empty", "zeros"), "--check")
+    done = run(script.replace("empty", "zeros"), "--check")
     assert done.returncode == 0, done.stderr
     assert "checks: clean" in done.stderr

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 
 import pytest
@@ -14,9 +16,20 @@ from wavecast.cli.rows import document_from_json
 pytestmark = [pytest.mark.compile, pytest.mark.execute]
 
 
-def test_predicting_an_experiment_end_to_end(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["predict", "rowwise", "--shape", "tokens=64,n=512", "--json", "--jobs", "1"]) == 0
-    chain, fused = document_from_json(json.loads(capsys.readouterr().out)).rows
+ROWWISE = ("predict", "rowwise", "--shape", "tokens=64,n=512", "--json", "--jobs")
+
+
+@pytest.fixture(scope="module")
+def printed() -> str:
+    """What one process predicts of ``rowwise``; made once."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert run([*ROWWISE, "1"]) == 0
+    return out.getvalue()
+
+
+def test_predicting_an_experiment_end_to_end(printed: str) -> None:
+    chain, fused = document_from_json(json.loads(printed)).rows
     assert (chain.variant, fused.variant) == ("separate-kernels", "wavecast")
     assert (chain.launches, fused.launches) == (4, 1)
     assert [kernel.launches for kernel in chain.kernels] == [1, 1, 1, 1]
@@ -38,11 +51,10 @@ def test_predicting_an_experiment_end_to_end(capsys: pytest.CaptureFixture[str])
     assert fused.hbm_read_bytes + fused.hbm_write_bytes >= fused.minimum_bytes
 
 
-def test_only_the_first_launch_pays_for_waking_the_queue(capsys: pytest.CaptureFixture[str]) -> None:
+def test_only_the_first_launch_pays_for_waking_the_queue(printed: str) -> None:
     from wavecast.simulator.devices.loader import load_device
 
-    assert run(["predict", "rowwise", "--shape", "tokens=64,n=512", "--json", "--jobs", "1"]) == 0
-    chain, _ = document_from_json(json.loads(capsys.readouterr().out)).rows
+    chain, _ = document_from_json(json.loads(printed)).rows
     first, *others = (kernel.predicted_us or 0 for kernel in chain.kernels)
     launch = load_device("mi300x").launch
     assert first >= launch.first_us
@@ -59,12 +71,9 @@ def test_fences_are_counted_as_executed(capsys: pytest.CaptureFixture[str]) -> N
     assert relaxed.fence_release == ours.fence_release == 0
 
 
-def test_processes_give_the_same_rows(capsys: pytest.CaptureFixture[str]) -> None:
-    documents = []
-    for jobs in ("1", "2"):
-        assert run(["predict", "rowwise", "--shape", "tokens=64,n=512", "--json", "--jobs", jobs]) == 0
-        documents.append(capsys.readouterr().out)
-    assert documents[0] == documents[1]
+def test_processes_give_the_same_rows(printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*ROWWISE, "2"]) == 0
+    assert capsys.readouterr().out == printed
 
 
 def test_an_error_in_another_process_comes_back_whole(capsys: pytest.CaptureFixture[str]) -> None:

@@ -263,10 +263,10 @@ def _instruction_table(
 ) -> tuple[InstructionTraffic, ...]:
     rows = []
     for instruction, access in zip(kernel.instructions, accesses, strict=True):
-        scaled = [round(float(value) * scale) for value in counts[instruction.index]]
-        if access is None or not scaled[Count.EXECUTED]:
+        if access is None or not counts[instruction.index, Count.EXECUTED]:
             continue
-        lines = [round(float(value) * scale) for value in levels[instruction.index]]
+        scaled = [round(value * scale) for value in counts[instruction.index].tolist()]
+        lines = [round(value * scale) for value in levels[instruction.index].tolist()]
         lds_clk = scaled[Count.LDS_CLK]
         if access.kind is AccessKind.LDS_DIRECT:
             lds_clk = round(scaled[Count.BYTES] / device.lds.bytes_per_clk)
