@@ -52,10 +52,10 @@ unless `WAVECAST_ASYNC_TP_CODE` is `hip` ([environment variables](environment-va
 
 ## What the overlapped kernel in HIP takes
 
-bf16, or the FP8 format that the architecture multiplies, with inverse scales for all or for each row and column; a bf16
-bias; results in bf16 or fp32. Rows and chunks of any number; K in multiples of 16 bytes, N in multiples of 4; tensors
-that begin at multiples of 16 bytes. What it does not take is an error before anything is launched, with the reason;
-Triton's kernel takes all of it.
+bf16, fp16, or the FP8 format that the architecture multiplies, with inverse scales for all or for each row and column;
+a bias and results of the operands' type, of FP8 bf16, or results in fp32. Rows and chunks of any number; K in multiples
+of 16 bytes, N in multiples of 4; tensors that begin at multiples of 16 bytes. What it does not take is an error before
+anything is launched, with the reason; Triton's kernel takes all of it.
 
 A workgroup of 8 waves makes 256 × 256 results. Each wave holds 128 × 64 of them, loads its part of the next step into
 registers while it multiplies this one, and writes it to the other half of the LDS: one barrier a step. The 16-byte

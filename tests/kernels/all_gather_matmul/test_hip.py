@@ -88,13 +88,15 @@ class TestExecuted:
             assert_exact(out, call.exact_and_size(index)[0])
         assert workspace.state[0] == 2
 
-    @pytest.mark.parametrize("fp8", [False, True])
-    def test_within_the_bound_of_float64(self, virtual_arch: str, fp8: bool) -> None:
-        dtype = native_format(virtual_arch).dtype if fp8 else torch.bfloat16
-        call = make_call(64, [128], 144, 2, dtype, exact=False, biased=True, scaled_rows=fp8)
+    @pytest.mark.parametrize("kind", ["bf16", "f16", "fp8"])
+    def test_within_the_bound_of_float64(self, virtual_arch: str, kind: str) -> None:
+        dtype = {"bf16": torch.bfloat16, "f16": torch.float16, "fp8": native_format(virtual_arch).dtype}[kind]
+        half = torch.float16 if kind == "f16" else torch.bfloat16
+        call = make_call(64, [128], 144, 2, dtype, exact=False, biased=True, scaled_rows=kind == "fp8")
+        call = replace(call, biases=tuple(bias.to(half) for bias in call.biases))
         workspace = workspace_of(call, 0)
-        plans = hip_plans(call, virtual_arch, polls=POLLS, out_dtype=torch.bfloat16)
-        _, (out,) = run_rank(call, workspace, plans, out_dtype=torch.bfloat16)
+        plans = hip_plans(call, virtual_arch, polls=POLLS, out_dtype=half)
+        _, (out,) = run_rank(call, workspace, plans, out_dtype=half)
         exact, size = call.exact_and_size()
         assert_within_bound(out, exact, size, 144 + 1)
 
@@ -149,7 +151,7 @@ class TestCompiled:
     def kernels(self, arch: str) -> list[Kernel]:
         text = compile_hip(SOURCE, arch).assembly
         found = [parse_assembly(text, name=name) for name in kernel_names(text)]
-        assert len(found) == 4
+        assert len(found) == 6
         return found
 
     def test_nothing_spills_and_the_loop_has_wide_accesses_and_nothing_of_waiting(self, arch: str) -> None:
@@ -217,10 +219,12 @@ GOOD = Layout(torch.bfloat16, torch.bfloat16, None, 512, aligned=True)
     [
         ({}, {}, None),
         ({}, {"arch": "gfx90a"}, "it is for gfx942 and gfx950, got gfx90a"),
-        ({"dtype": torch.float16}, {}, "operands are torch.float16; it takes bfloat16 and e4m3fnuz"),
+        ({"dtype": torch.float32}, {}, "operands are torch.float32; it takes bfloat16, float16 and e4m3fnuz"),
+        ({"dtype": torch.float16}, {}, "the result of torch.float16 is torch.bfloat16; it writes torch.float16 and"),
         ({"dtype": torch.float8_e4m3fn}, {}, "operands are torch.float8_e4m3fn"),
-        ({"out_dtype": torch.float16}, {}, "the result is torch.float16"),
-        ({"bias_dtype": torch.float32}, {}, "the bias is torch.float32; it takes bfloat16"),
+        ({"out_dtype": torch.float16}, {}, "the result of torch.bfloat16 is torch.float16"),
+        ({"bias_dtype": torch.float32}, {}, "the bias of torch.bfloat16 is torch.float32; it takes torch.bfloat16"),
+        ({"dtype": torch.float16, "out_dtype": torch.float16, "bias_dtype": torch.float16}, {}, None),
         ({"b_stride": 516}, {}, "columns of b are 516 elements apart; wanted is a multiple of 8"),
         ({"aligned": False}, {}, "does not begin at a multiple of 16 bytes"),
         ({}, {"length": 508}, "K is 508; it takes multiples of 8"),

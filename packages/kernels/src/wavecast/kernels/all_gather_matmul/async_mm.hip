@@ -24,10 +24,14 @@ typedef short i16x4 __attribute__((ext_vector_type(4)));
 typedef int i32x8 __attribute__((ext_vector_type(8)));
 typedef __bf16 bf16x4 __attribute__((ext_vector_type(4)));
 typedef __bf16 bf16x8 __attribute__((ext_vector_type(8)));
+typedef _Float16 f16x4 __attribute__((ext_vector_type(4)));
+typedef _Float16 f16x8 __attribute__((ext_vector_type(8)));
 typedef u32 u32x2 __attribute__((ext_vector_type(2)));
 
-struct BFloat16 { static constexpr int bytes = 2; };
-struct Fp8 { static constexpr int bytes = 1; };
+/* Types of operands; four values of the bias that belongs to each. */
+struct BFloat16 { static constexpr int bytes = 2; typedef bf16x4 Bias; };
+struct Float16 { static constexpr int bytes = 2; typedef f16x4 Bias; };
+struct Fp8 { static constexpr int bytes = 1; typedef bf16x4 Bias; };
 
 #if defined(__gfx950__)
 constexpr int STEP = 128;
@@ -156,6 +160,17 @@ DEVICE void multiply(f32x16 &sum, u32x4 columns, u32x4 rows, BFloat16) {
 #endif
 }
 
+DEVICE void multiply(f32x16 &sum, u32x4 columns, u32x4 rows, Float16) {
+#if defined(__gfx950__)
+  sum = __builtin_amdgcn_mfma_f32_32x32x16_f16(__builtin_bit_cast(f16x8, columns), __builtin_bit_cast(f16x8, rows), sum,
+                                               0, 0, 0);
+#else
+  const u32x2 c0 = columns.xy, c1 = columns.zw, r0 = rows.xy, r1 = rows.zw;
+  sum = __builtin_amdgcn_mfma_f32_32x32x8f16(__builtin_bit_cast(f16x4, c0), __builtin_bit_cast(f16x4, r0), sum, 0, 0, 0);
+  sum = __builtin_amdgcn_mfma_f32_32x32x8f16(__builtin_bit_cast(f16x4, c1), __builtin_bit_cast(f16x4, r1), sum, 0, 0, 0);
+#endif
+}
+
 DEVICE void multiply(f32x16 &sum, u32x4 columns, u32x4 rows, Fp8) {
   const u32x2 c0 = columns.xy, c1 = columns.zw, r0 = rows.xy, r1 = rows.zw;
   sum = __builtin_amdgcn_mfma_f32_32x32x16_fp8_fp8(__builtin_bit_cast(long, c0), __builtin_bit_cast(long, r0), sum, 0,
@@ -220,12 +235,17 @@ DEVICE void store_four(__amdgpu_buffer_rsrc_t out, f32x4 x, u32 offset, __bf16) 
                                         0);
 }
 
+DEVICE void store_four(__amdgpu_buffer_rsrc_t out, f32x4 x, u32 offset, _Float16) {
+  __builtin_amdgcn_raw_buffer_store_b64(__builtin_bit_cast(u32x2, __builtin_convertvector(x, f16x4)), out, offset, 0,
+                                        0);
+}
+
 /* The kernel's arguments as they lie in memory, in the order of its parameters. */
 struct Arguments {
   const char *gathered, *shard, *b;
   void *out;
   const float *a_inverse, *b_inverse;
-  const __bf16 *bias;
+  const char *bias;
   const u32 *signals;
   u32 *state, *failure;
   const u64 *windows;
@@ -244,14 +264,14 @@ DEVICE ArgumentsPlace arguments_here() {
 
 /* A wave's part of the tile, 32 rows at a time through its own part of the LDS, so that lanes beside one another store
    what lies beside one another. ``row`` and ``column`` are its first within the tile. */
-template <class Out>
+template <class Type, class Out>
 DEVICE void store_part(const f32x16 (&sums)[ROW_BLOCKS][COLUMN_BLOCKS], char *panel, int first_row, int first_column,
                        int row, int column, int lane) {
   asm("" : "+v"(lane)); /* else what follows from it is computed before the first tile, and kept in registers */
   const ArgumentsPlace with = arguments_here();
   const int m = with->m, n = with->n, a_rows = with->a_rows;
   const float *a_inverse = with->a_inverse, *b_inverse = with->b_inverse;
-  const __bf16 *b_bias = with->bias;
+  const char *b_bias = with->bias;
   const int rows_left = m - first_row < TILE ? m - first_row : TILE;
   const __amdgpu_buffer_rsrc_t out =
       buffer((Out *)with->out + (u64)(u32)first_row * (u32)n, (u32)rows_left * (u32)n * (u32)sizeof(Out));
@@ -263,7 +283,9 @@ DEVICE void store_part(const f32x16 (&sums)[ROW_BLOCKS][COLUMN_BLOCKS], char *pa
     if (with->b_columns) factor = *(const f32x4 *)(b_inverse + tile_column);
     else factor = *b_inverse;
   }
-  if (inside && b_bias) bias = __builtin_convertvector(*(const bf16x4 *)(b_bias + tile_column), f32x4);
+  typedef typename Type::Bias Four;
+  if (inside && b_bias)
+    bias = __builtin_convertvector(*(const Four *)(b_bias + tile_column * (int)sizeof(Four) / 4), f32x4);
 #pragma unroll
   for (int i = 0; i < ROW_BLOCKS; ++i) {
 #pragma unroll
@@ -485,7 +507,7 @@ DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows,
       if (step + 1 < steps) keep(lds + now);
       workgroup_barrier();
     }
-    store_part<Out>(sums, lds + wave * PANEL_BYTES, first_row, first_column, row, column, lane);
+    store_part<Type, Out>(sums, lds + wave * PANEL_BYTES, first_row, first_column, row, column, lane);
     workgroup_barrier();
     turn = fetchers ? turns + take_turn(state, die, (u32 *)lds) : turn + turns;
   }
@@ -496,7 +518,7 @@ DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows,
   extern "C" __attribute__((global)) __attribute__((amdgpu_flat_work_group_size(THREADS, THREADS)))                   \
   __attribute__((amdgpu_waves_per_eu(2, 2))) void                                                                     \
   NAME(const char *gathered, const char *shard, const char *b, OUT *out, const float *a_inverse,                      \
-       const float *b_inverse, const __bf16 *bias, const u32 *signals, u32 *state, u32 *failure, const u64 *windows,  \
+       const float *b_inverse, const char *bias, const u32 *signals, u32 *state, u32 *failure, const u64 *windows,    \
        int m, int shard_rows, int signal_rows, int n, int k_bytes, int b_bytes, int rank, int ranks, int polls,       \
        int a_rows, int b_columns, int last, int xcds, int band, int fetchers, int peers, int fetch_scales,            \
        int scales_at) {                                                                                               \
@@ -505,5 +527,7 @@ DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows,
 
 KERNEL(async_mm_bf16_bf16, BFloat16, __bf16)
 KERNEL(async_mm_bf16_f32, BFloat16, float)
+KERNEL(async_mm_f16_f16, Float16, _Float16)
+KERNEL(async_mm_f16_f32, Float16, float)
 KERNEL(async_mm_fp8_bf16, Fp8, __bf16)
 KERNEL(async_mm_fp8_f32, Fp8, float)

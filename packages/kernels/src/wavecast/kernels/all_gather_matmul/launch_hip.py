@@ -32,8 +32,9 @@ PARAMETERS = (
 
 def hip_kernel(dtype: torch.dtype, out_dtype: torch.dtype) -> HipKernel:
     """The kernel for operands and results of two types."""
-    operand = "fp8" if dtype.itemsize == 1 else "bf16"
-    result = "f32" if out_dtype.itemsize == 4 else "bf16"
+    half = "f16" if dtype == torch.float16 else "bf16"
+    operand = "fp8" if dtype.itemsize == 1 else half
+    result = "f32" if out_dtype.itemsize == 4 else half
     return HipKernel(SOURCE, f"async_mm_{operand}_{result}", PARAMETERS, THREADS)
 
 

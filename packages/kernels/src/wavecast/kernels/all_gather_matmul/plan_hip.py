@@ -24,7 +24,6 @@ PIECE_BYTES = 16
 STORED_COLUMNS = 4
 """What a lane stores at once."""
 
-OUT_DTYPES = (torch.bfloat16, torch.float32)
 BAND = 4
 """Rows of tiles that are visited column by column."""
 
@@ -90,15 +89,19 @@ def hip_obstacle(
     size = layout.dtype.itemsize
     out_bytes, k_bytes, b_bytes = layout.out_dtype.itemsize, length * size, layout.b_stride * size
     tiles = -(-ranks * shard_rows // TILE) * -(-columns // TILE)
+    half = torch.float16 if layout.dtype == torch.float16 else torch.bfloat16
     obstacles: tuple[tuple[bool, Callable[[], str]], ...] = (
         (
-            layout.dtype not in (torch.bfloat16, native_format(arch).dtype),
-            lambda: f"operands are {layout.dtype}; it takes bfloat16 and {native_format(arch).name}",
+            layout.dtype not in (torch.bfloat16, torch.float16, native_format(arch).dtype),
+            lambda: f"operands are {layout.dtype}; it takes bfloat16, float16 and {native_format(arch).name}",
         ),
-        (layout.out_dtype not in OUT_DTYPES, lambda: f"the result is {layout.out_dtype}; it writes bfloat16, float32"),
         (
-            layout.bias_dtype not in (None, torch.bfloat16),
-            lambda: f"the bias is {layout.bias_dtype}; it takes bfloat16",
+            layout.out_dtype not in (half, torch.float32),
+            lambda: f"the result of {layout.dtype} is {layout.out_dtype}; it writes {half} and torch.float32",
+        ),
+        (
+            layout.bias_dtype not in (None, half),
+            lambda: f"the bias of {layout.dtype} is {layout.bias_dtype}; it takes {half}",
         ),
         (not layout.aligned, lambda: f"a tensor does not begin at a multiple of {PIECE_BYTES} bytes"),
         (
