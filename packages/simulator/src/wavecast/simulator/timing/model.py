@@ -238,9 +238,9 @@ def _working(case: Case, device: Device, streams: Streams, shared: dict[Bound, f
         clk *= case.schedule.filled / rounds
     running = max(1.0, case.schedule.tail_workgroups * case.per_unit * units / case.slots)
     slots = max(1, min(case.per_unit, int(-(-running // units))))
-    tail_clk, tail_life = _rounds(
-        case, device, streams, shared, slots=slots, workgroups=slots, share=min(units, running) / groups
-    )
+    # Units with one workgroup less end earlier and leave theirs to the others.
+    share = running / (slots * groups)
+    tail_clk, tail_life = _rounds(case, device, streams, shared, slots=slots, workgroups=slots, share=share)
     return clk + tail_clk * case.schedule.tail, life or tail_life
 
 
