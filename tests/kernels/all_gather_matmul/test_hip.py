@@ -164,6 +164,9 @@ class TestCompiled:
             assert len(blocks) == 1
             opcodes = Counter(i.opcode for i in kernel.instructions if i.block in blocks)
             assert {name for name in opcodes if name.startswith("ds_")} == {"ds_read_b128"}
+            # A loop over lanes would stand where an address is taken for different ones in each.
+            texts = [i.text for i in kernel.instructions]
+            assert not [text for text in texts if re.search(r"v_cmp_eq_u64\S* \S+, [sv]\[", text)]
             assert not [name for name in opcodes if re.match(r"s_sleep|buffer_|global_|scratch_", name)]
             assert not [i.text for i in kernel.instructions if i.opcode.startswith("flat_")]
 

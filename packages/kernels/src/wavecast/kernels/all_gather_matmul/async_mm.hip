@@ -429,13 +429,14 @@ DEVICE void async_mm(const char *b, u32 *state, int last, int m, int shard_rows,
   const int tiles = tiles_m * tiles_n;
   int turn = workgroup < 0 ? turns + take_turn(state, die, (u32 *)lds) : workgroup / xcds;
   for (;;) {
-    const int tile = tile_of_turn(turn, turns, die, xcds, tiles);
+    const int tile = uniform(tile_of_turn(turn, turns, die, xcds, tiles));
     if (tile >= tiles) break;
     const int in_band = band * tiles_n;
     const int which = tile / in_band, inside = tile % in_band;
     const int rows_of_band = tiles_m - which * band < band ? tiles_m - which * band : band;
     const ArgumentsPlace given = arguments_here();
-    const int tile_row = visited(which * band + inside % rows_of_band, tiles_m, group, given);
+    /* Else operands' addresses would be taken for different ones in each lane, and loads be made in turns. */
+    const int tile_row = uniform(visited(which * band + inside % rows_of_band, tiles_m, group, given));
     const int first_row = tile_row * TILE, first_column = inside / rows_of_band * TILE;
     const int end = first_row + TILE < m ? first_row + TILE : m;
     const char *a;
