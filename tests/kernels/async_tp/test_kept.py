@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from idle_device import idle_group
+from idle_device import IdleMemory, idle_group
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import wavecast.kernels.all_gather_matmul.api as gather_api
@@ -107,10 +107,37 @@ def test_what_differs_from_an_earlier_call_is_checked(monkeypatch: pytest.Monkey
             all_gather_matmul(a, [b.half()], group, setting="1")
         with pytest.raises(ValueError, match="a_inverse is given"):
             all_gather_matmul(a, [b], group, a_inverse=torch.ones(()), setting="1")
+        with pytest.raises(ValueError, match="the number of b_inverses"):
+            all_gather_matmul(a, [b], group, b_inverses=[], biases=[None, None], setting="1")
         with pytest.raises(ValueError, match="a multiple of the 2 ranks"):
             matmul_reduce_scatter(a[:63], b, group, setting="1")
         all_gather_matmul(a[:32], [b], group, setting="1")
-        assert len(checked) == 5
+        assert len(checked) == 6
+
+
+def test_windows_are_in_no_graph_where_operands_and_scales_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = []
+
+    def copy(self: IdleMemory, target: torch.Tensor, source: torch.Tensor, stream: str) -> None:
+        written.append(target.copy_(source))
+
+    monkeypatch.setattr(IdleMemory, "copy", copy)
+    x, b = torch.ones(ROWS, K, requires_grad=True), torch.zeros(N, K).to(FP8).t()
+    inverse, columns = x.abs().amax(1, keepdim=True) / 448, torch.ones(1, N)
+    with idle_group() as (group, _):
+        all_gather_matmul((x / inverse).to(FP8), [b], group, a_inverse=inverse, b_inverses=[columns], setting="1")
+    assert len(written) == 4 and not any(target.requires_grad for target in written)
+
+
+def test_a_bias_with_gaps_is_launched_without() -> None:
+    bias = torch.arange(2.0 * N).bfloat16()[::2]
+    launched: list[Any] = []
+    a, b = torch.zeros(ROWS, K).bfloat16(), torch.zeros(N, K).bfloat16().t()
+    with idle_group() as (group, driver):
+        driver.seen = lambda *given: launched.extend(given[BASE_ARGUMENTS:])
+        all_gather_matmul(a, [b], group, biases=[bias], setting="1")
+    (given,) = [one for one in launched if isinstance(one, torch.Tensor) and one.shape == (N,)]
+    assert given.is_contiguous() and torch.equal(given, bias)
 
 
 @pytest.mark.parametrize(

@@ -85,18 +85,21 @@ def all_gather_matmul(
     """
     group = group_of(group)
     ranks, given = group.size(), len(bs)
-    if a_shard.requires_grad:  # else its copy in the window, which is kept, would be part of a graph
+    # Else their copies in the window, which is kept, would be part of a graph.
+    if a_shard.requires_grad:
         a_shard = a_shard.detach()
+    if a_inverse is not None and a_inverse.requires_grad:
+        a_inverse = a_inverse.detach()
     rows = as_rows(a_shard, gather_dim)
     scales = as_row_scales(a_inverse, a_shard, rows, ranks)
     b_inverses = [None] * given if b_inverses is None else [flat(b_inverse) for b_inverse in b_inverses]
-    biases = [None] * given if biases is None else list(biases)
+    biases = [None] * given if biases is None else [None if bias is None else bias.contiguous() for bias in biases]
     default = torch.bfloat16 if a_shard.dtype.itemsize == 1 else a_shard.dtype
     out_dtypes = [default] * given if out_dtypes is None else list(out_dtypes)
     asked = setting_from() if setting is None else Setting(setting)
     signature = (
-        group.group_name, ranks, asked, gather_dim, described(a_shard), described(a_inverse), *map(described, bs), None,
-        *map(described, b_inverses), None, *map(described, biases), None, *out_dtypes,
+        group.group_name, ranks, asked, gather_dim, described(a_shard), described(a_inverse),
+        tuple(map(described, bs)), tuple(map(described, b_inverses)), tuple(map(described, biases)), *out_dtypes,
     )  # fmt: skip
     way = _checked.get(signature)
     if way is None:

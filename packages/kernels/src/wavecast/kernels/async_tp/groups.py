@@ -11,7 +11,9 @@ import torch.distributed as dist
 from wavecast.kernels.async_tp.torch_memory import TorchSymmetricMemory
 from wavecast.kernels.async_tp.workspace import Workspace, make_workspace, scales_offset
 
-_workspaces: dict[tuple[str, int], Workspace] = {}
+_workspaces: dict[tuple[str, int], tuple[dist.ProcessGroup, Workspace]] = {}
+_captured: set[Workspace] = set()
+"""Those that graphs may have the addresses of: they live on when the group has another one."""
 
 SHARED_VARIABLE = "TORCH_SYMM_MEM_ALLOW_OVERLAPPING_DEVICES"
 """PyTorch's: ranks may have symmetric memory on one GPU, on which they take turns."""
@@ -45,25 +47,31 @@ def _reaches_peers(here: int, count: int) -> bool:
 def workspace_of(group: dist.ProcessGroup, window_bytes: int) -> Workspace:
     """The group's workspace on the current GPU, with windows of at least a size; made anew, by all ranks, if larger.
 
+    A group that is made when another one has been destroyed may have its name, and no part in its workspace.
+
     Raises:
         RuntimeError: it would have to be made while a graph is captured.
         SignalTimeoutError: a kernel of an earlier call has given up.
     """
     key = (group.group_name, torch.cuda.current_device())
-    found = _workspaces.get(key)
-    if found is not None:
+    owner, found = _workspaces.get(key, (None, None))
+    capturing = torch.cuda.is_current_stream_capturing()
+    if found is not None and owner is group:
         found.check()
         if found.memory.window_bytes >= window_bytes:
+            if capturing:
+                _captured.add(found)
             return found
-    if torch.cuda.is_current_stream_capturing():
+    if capturing:
         raise RuntimeError(
             f"the group's windows are to hold {window_bytes} bytes and cannot be made while a graph is captured; make "
             "one call of this size before the capture"
         )
     size = max(SMALLEST_WINDOW_BYTES, 1 << (window_bytes - 1).bit_length())
     with torch.inference_mode(False):  # whose tensors could not be written outside of it
-        _workspaces[key] = make_workspace(TorchSymmetricMemory(group, size))
-    return _workspaces[key]
+        found = make_workspace(TorchSymmetricMemory(group, size))
+    _workspaces[key] = group, found
+    return found
 
 
 def shard_window(group: dist.ProcessGroup | str, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:

@@ -32,7 +32,8 @@ class TorchSymmetricMemory(GpuStreams):
         self._windows: dict[tuple[object, ...], torch.Tensor] = {}
         self.rank, self.ranks = group.rank(), group.size()
         self.window_bytes, self.signal_count = window_bytes, SIGNALS
-        self.full_mesh = is_full_mesh(torch.cuda.current_device(), group.size())
+        shared = group.size() > torch.cuda.device_count()  # GPUs, of which the runtime could not be asked for so many
+        self.full_mesh = not shared and is_full_mesh(torch.cuda.current_device(), group.size())
         device = torch.device("cuda", torch.cuda.current_device())
         # The pad is part of the buffer: the group's own one belongs to torch's barriers.
         self._pad_bytes = SIGNALS * torch.int32.itemsize
