@@ -98,11 +98,19 @@ class StandIn:
     def __init__(self, answers: dict[Callable[..., Any], Callable[..., Any]]) -> None:
         self.answers = answers
         self.asked: list[tuple[Any, ...]] = []
+        self.running = False
 
     def run(self, function: Callable[..., Any], *arguments: Any) -> list[Any]:
         self.asked.append((function.__name__, *arguments))
+        assert self.running or function in (on_ranks.prepare, on_ranks.option), "there are no operands"
+        self.running = True
         if function in self.answers:
-            return [self.answers[function](rank, *arguments) for rank in range(2)]
+            try:
+                return [self.answers[function](rank, *arguments) for rank in range(2)]
+            except RankError as error:
+                if error.rank is not None or not error.text.startswith("refused: "):
+                    self.close()
+                raise
         return {
             "check": [Verdict(True, "error 0.001")] * 2,
             "repeat": [Verdict(True, "1,000 calls")] * 2,
@@ -111,6 +119,7 @@ class StandIn:
 
     def close(self) -> None:
         self.asked.append(("close",))
+        self.running = False
 
 
 def timed(rank: int, variants: list[str], seconds: float) -> dict[str, Samples]:
@@ -140,7 +149,7 @@ def test_of_every_sample_the_slowest_rank_counts() -> None:
 def test_a_wrong_option_keeps_ours_from_being_timed_and_not_the_others() -> None:
     def option(rank: int, name: str) -> int:
         if name.startswith("scatter, small"):
-            raise RankError("failed: AssertionError: the result is not the exact one", 1)
+            raise RankError("failed: AssertionError: the result is not the exact one", None)
         return 3
 
     seen, _ = measured(option=option)
@@ -148,17 +157,18 @@ def test_a_wrong_option_keeps_ours_from_being_timed_and_not_the_others() -> None
     assert seen["wavecast"].cold_us is None and seen["sequence"].cold_us == 110.0
 
 
-def test_after_a_rank_has_failed_the_operands_are_made_anew() -> None:
+@pytest.mark.parametrize(("failed", "where"), [(0, " (rank 0)"), (None, "")])
+def test_after_one_rank_or_all_have_failed_the_operands_are_made_anew(failed: int | None, where: str) -> None:
     def check(rank: int, variant: str) -> Verdict:
         if variant == "decomposed":
-            raise RankError("failed: its process ended with -6", 0)
+            raise RankError("failed: its process ended with -6", failed)
         return Verdict(True, "error 0.001")
 
     seen, group = measured(check=check)
-    assert seen["decomposed"].check == "failed: its process ended with -6 (rank 0)"
+    assert seen["decomposed"].check == f"failed: its process ended with -6{where}"
     assert seen["wavecast"].cold_us == 110.0
     after = group.asked.index(("check", "decomposed")) + 1
-    assert [asked[0] for asked in group.asked[after : after + 2]] == ["prepare", "check"]
+    assert [asked[0] for asked in group.asked[after : after + 3]] == ["close", "prepare", "check"]
 
 
 def test_one_rank_with_a_wrong_result_is_enough() -> None:

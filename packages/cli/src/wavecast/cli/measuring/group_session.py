@@ -56,13 +56,13 @@ class GroupSession:
         prepared = False
         for variant in case.variants:
             try:
-                if not prepared:
+                if not (prepared and self._group.running):
+                    prepared = False
                     self._group.run(on_ranks.prepare, name, shape, dtype)
                 prepared = True
                 verdicts[variant] = self._checked(variant)
             except RankError as error:
                 verdicts[variant] = Verdict(False, str(error))
-                prepared = error.rank is None
             self._done(f"{name} {variant}")
         right = [variant for variant, verdict in verdicts.items() if verdict.right]
         cold: list[dict[str, Samples]] = []
@@ -70,7 +70,7 @@ class GroupSession:
         clock_mhz = None
         if right:
             try:
-                if not prepared:
+                if not (prepared and self._group.running):
                     self._group.run(on_ranks.prepare, name, shape, dtype)
                 cold = self._group.run(on_ranks.timed, right, self._seconds / 2)
                 clock_mhz = min((mhz for mhz in self._group.run(on_ranks.clock_mhz) if mhz is not None), default=None)

@@ -29,6 +29,9 @@ START_S = 300.0
 GRACE_S = 10.0
 """How long the other ranks may still take when one has failed: they may wait for it."""
 
+ENDED = "failed: its process ended"
+"""What is said of a rank whose process is no more."""
+
 
 @dataclass(frozen=True)
 class Rank:
@@ -86,6 +89,11 @@ class RankGroup:
                 self.close()
             raise
 
+    @property
+    def running(self) -> bool:
+        """Whether there are processes, with what they keep; else the next call starts some."""
+        return bool(self._processes)
+
     def close(self) -> None:
         """End the processes, whatever they do."""
         for process in self._processes:
@@ -136,7 +144,9 @@ class RankGroup:
             if failed:
                 until = min(until, monotonic() + GRACE_S)
         if failed:
-            rank, text = next(iter(failed.items()))
+            # The others fail for it, and may say so before its end is seen.
+            rank = min(failed, key=lambda rank: not failed[rank].startswith(ENDED))
+            text = failed[rank]
             alike = len(failed) == len(self._pipes) and len(set(failed.values())) == 1
             raise RankError(text, None if alike else rank)
         return [answers[rank] for rank in range(len(self._pipes))]
@@ -146,7 +156,7 @@ class RankGroup:
             found: tuple[bool, Any] = self._pipes[rank].recv()
         except (EOFError, OSError):
             self._processes[rank].join()
-            return False, f"failed: its process ended with {self._processes[rank].exitcode}"
+            return False, f"{ENDED} with {self._processes[rank].exitcode}"
         return found
 
 
