@@ -154,6 +154,36 @@ def test_what_was_compiled_is_kept_until_something_that_it_was_made_from_changes
     assert (compiled(), len(runs)) == (second, before + 2)
 
 
+@needs_compiler
+def test_a_compilation_is_kept_if_it_is_known_what_it_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    real, folder, writes = hip.subprocess.run, tmp_path / "a$b #c", list[str]()
+    folder.mkdir()
+    header = folder / "step.h"
+
+    def beside(words: list[str], **options: object) -> object:
+        done = real(words, **options)
+        if writes:
+            header.write_text(writes.pop())
+        return done
+
+    def compiled(option: str) -> str:
+        (code,) = compile_hip(f"#include <step.h>\n{ADD_ONE}", arch="gfx942", options=[option, str(folder)])
+        return code.assembly
+
+    # A name with signs of make, and a folder that counts as the system's.
+    for option in ("-I", "-isystem"):
+        header.write_text("#define STEP 7\n")
+        first = compiled(option)
+        header.write_text("#define STEP 9\n")
+        assert compiled(option) != first
+    # The header is written anew just after the compiler has read it.
+    header.write_text("#define STEP 7\n")
+    monkeypatch.setattr(hip.subprocess, "run", beside)
+    writes.append("#define STEP 11\n")
+    assert compiled("-idirafter") != compiled("-idirafter")
+
+
 def test_without_a_compiler_the_error_says_how_to_get_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clang.shutil, "which", lambda name: None)
     monkeypatch.setattr(clang.importlib.util, "find_spec", lambda name: None)

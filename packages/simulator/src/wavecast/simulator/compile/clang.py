@@ -74,11 +74,13 @@ class HipCompiler:
 
     Attributes:
         name: Compiler and version, ``clang 22.1.8 (ziglang)``.
+        build: All that it says of its version: builds of ROCm share the number of their clang.
         command: Words that start it.
         bundled: Whether it is the wheel's, which has to be told where headers and libraries are.
     """
 
     name: str
+    build: str
     command: tuple[str, ...]
     bundled: bool
 
@@ -107,20 +109,24 @@ def find_compiler() -> HipCompiler:
     """
     hipcc = shutil.which("hipcc")
     if hipcc is not None:
-        return HipCompiler(f"hipcc {_version((hipcc,))}", (hipcc,), bundled=False)
+        return HipCompiler(f"hipcc {_version((hipcc,))}", _build((hipcc,)), (hipcc,), bundled=False)
     if importlib.util.find_spec("ziglang") is None:
         raise MissingToolError(
             "HIP source needs a compiler, and there is neither hipcc on the path nor the package ziglang",
             hint="pip install 'wavecast-simulator[hip]', or put ROCm's bin directory on the PATH",
         )
     command = (sys.executable, "-m", "ziglang", "clang")
-    return HipCompiler(f"clang {_version(command)} (ziglang)", command, bundled=True)
+    return HipCompiler(f"clang {_version(command)} (ziglang)", _build(command), command, bundled=True)
 
 
 @lru_cache(maxsize=4)
+def _build(command: tuple[str, ...]) -> str:
+    return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
+
+
 def _version(command: tuple[str, ...]) -> str:
-    done = subprocess.run([*command, "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"clang version (\S+)", done.stdout) or re.search(r"(\d+\.\d+\S*)", done.stdout)
+    text = _build(command)
+    found = re.search(r"clang version (\S+)", text) or re.search(r"(\d+\.\d+\S*)", text)
     return found[1] if found else "of unknown version"
 
 

@@ -2,7 +2,8 @@
 
 Triton has such a cache of its own, clang has none. An entry is found by the command line, the version of the compiler
 and the source; it holds good as long as the files that the source includes are what they were. Headers of compiler and
-libraries belong to the version.
+libraries belong to the version. A compilation beside which one of its files was written is not kept: nobody knows which
+content it read.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from __future__ import annotations
 import hashlib
 import json
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import platformdirs
 
 from wavecast.simulator.kept_file import write_whole
+
+_STANDARD_INPUT = ("-", "<stdin>")
 
 
 def kept(key: Sequence[str], compile_: Callable[[Path], str]) -> str:
@@ -31,10 +35,13 @@ def kept(key: Sequence[str], compile_: Callable[[Path], str]) -> str:
     if found is not None:
         return found
     with tempfile.TemporaryDirectory() as folder:
-        rule = Path(folder) / "rule"
+        rule, begun = Path(folder) / "rule", time.time()
         output = compile_(rule)
         if rule.is_file():
-            _write(path, output, {name: _digest_of(Path(name)) for name in _prerequisites(rule.read_text())})
+            names = [name for name in _prerequisites(rule.read_text()) if name not in _STANDARD_INPUT]
+            files = {name: _digest_of(Path(name)) for name in names}
+            if None not in files.values() and all(Path(name).stat().st_mtime < begun for name in names):
+                _write(path, output, files)
     return output
 
 
@@ -43,13 +50,13 @@ def _directory() -> Path:
 
 
 def _prerequisites(rule: str) -> list[str]:
-    """Files after the colon of a rule; blanks in names are written as backslash and blank."""
+    """Files after the colon of a rule; in names blanks and number signs follow a backslash, and dollars are doubled."""
     names = rule.replace("\\\n", " ").partition(": ")[2].replace("\\ ", "\0").split()
-    return [name.replace("\0", " ") for name in names]
+    return [name.replace("\0", " ").replace("\\#", "#").replace("$$", "$") for name in names]
 
 
 def _digest_of(path: Path) -> str | None:
-    """None for what is no file: standard input, or what is gone."""
+    """None for what is no file, or not any more."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:

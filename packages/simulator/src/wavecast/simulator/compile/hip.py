@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -13,6 +15,13 @@ from wavecast.simulator.compile.compile_cache import kept
 from wavecast.simulator.errors import CompileError, UnknownDeviceError
 
 HIP_ARCHITECTURES = ("gfx942", "gfx950")
+# What compilers read beside their command line: folders of headers, ROCm's place, and further options.
+_VARIABLES = (
+    *("CPATH", "C_INCLUDE_PATH", "CPLUS_INCLUDE_PATH", "CCC_OVERRIDE_OPTIONS", "HIP_PATH", "ROCM_PATH"),
+    *("HIP_CLANG_PATH", "HIP_DEVICE_LIB_PATH", "DEVICE_LIB_PATH", "HIPCC_COMPILE_FLAGS_APPEND"),
+)
+# Options that name folders of headers which the rule of dependencies then leaves out, as if they were the compiler's.
+_SYSTEM_FOLDERS = ("-isystem", "-cxx-isystem", "-idirafter", "-iframework", "-iwithprefix", "--system-header-prefix")
 # Lines of the compiler's complaint that are shown: the first error with its notes.
 _COMPLAINT_LINES = 24
 
@@ -60,11 +69,16 @@ def compile_hip(
     words += [f"-D{key}" if value is None else f"-D{key}={value}" for key, value in (defines or {}).items()]
     words += [*options, str(source) if isinstance(source, Path) else "-", "-o", "-"]
     text = None if isinstance(source, Path) else source
+    wider = ["-sys-header-deps"] if any(option.startswith(_SYSTEM_FOLDERS) for option in options) else []
 
     def compile_anew(rule: Path) -> str:
         command = [
             *words,
-            *(word for option in ("-dependency-file", str(rule), "-MT", "code") for word in ("-Xclang", option)),
+            *(
+                word
+                for option in ("-dependency-file", str(rule), "-MT", "code", *wider)
+                for word in ("-Xclang", option)
+            ),
         ]
         done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -86,10 +100,16 @@ def compile_hip(
 
 def _cache_key(compiler: HipCompiler, words: Sequence[str], text: str | None) -> list[str]:
     """What decides about the assembly, but for the files that the source includes."""
-    key = [compiler.name, str(Path.cwd()), text or "", *words]
+    key = [compiler.name, compiler.build, str(Path.cwd()), text or "", *words]
+    key += [f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ]
+    key += [hashlib.sha256(Path(word).read_bytes()).hexdigest() for word in words if _is_bitcode(word)]
     if compiler.bundled:
         key += [version("triton"), version("ziglang"), *(path.read_text() for path in sorted(HEADERS.rglob("*.h")))]
     return key
+
+
+def _is_bitcode(word: str) -> bool:
+    return word.endswith(".bc") and Path(word).is_file()
 
 
 def _complaint(stderr: str) -> str:
