@@ -121,6 +121,15 @@ def test_a_signal_that_nobody_writes_is_no_cycle() -> None:
     assert remedies(program, Node(load_device("h200"), 1), {}) == ()
 
 
+def test_late_workgroups_of_a_kernel_wait_for_their_signal_too() -> None:
+    late = Kernel("k", "k", {}, 2, (None,) * 4, late_workgroups=((7, 2),))
+    program = Program("p", 1, (Stream(0, "s", 0, (late,)),))
+    stuck = simulate(program, Node(load_device("mi300x"), 1), lambda _: TIME).deadlock
+    assert stuck is not None
+    assert "2 compute units, 2 of them spinning" in str(stuck)
+    assert "signal 7 to reach 1 (is 0), which nothing left writes" in str(stuck)
+
+
 def test_a_barrier_that_a_gpu_never_comes_to() -> None:
     program = Program("p", 2, (Stream(0, "s", 0, (Barrier(),)), Stream(1, "s", 0, ())))
     stuck = simulate(program, Node(load_device("h200"), 2), {}).deadlock

@@ -39,6 +39,12 @@ def test_a_round_that_few_items_fill_takes_as_long_as_a_full_one() -> None:
     assert times[1] / times[0] == pytest.approx(3 * 132 / (2 * 132 + 1), rel=0.02)
 
 
+def test_the_cause_names_what_a_unit_waits_whether_the_last_round_is_full_or_not() -> None:
+    waits_us = (H200.hbm.latency_clk + H200.l2.store_ack_clk) / H200.clk_per_us
+    for items in (2 * 132, 2 * 132 + 1):
+        assert f"between which {waits_us:.1f} µs pass" in predict_modelled(replace(COPY, items=items), H200).cause
+
+
 def test_a_product_alone_runs_at_the_clock_of_a_rested_device() -> None:
     rested, hot = (predict_modelled(PRODUCT, H200, rested=rested) for rested in (True, False))
     assert rested.predicted_us < hot.predicted_us

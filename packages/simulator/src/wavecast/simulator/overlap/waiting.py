@@ -48,9 +48,9 @@ class _Graph:
             waits = f"its turn behind {head.title!r} of stream {head.stream.name!r} in the same hardware queue"
             return self._holder(item, "", waits), head
         running = self._running(item)
-        if running is not None and running.waiting:
-            signal = min(running.waiting)
-            count = sum(map(len, running.waiting.values()))
+        if running is not None and (running.waiting or running.joining):
+            signal = min([*running.waiting, *running.joining])
+            count = sum(map(len, running.waiting.values())) + sum(running.joining.values())
             held = f"{running.units} compute units, {count} of them spinning"
             writer = self._writer(rank, signal, 1)
             return self._holder(item, held, self._signal(rank, signal, 1, writer)), writer

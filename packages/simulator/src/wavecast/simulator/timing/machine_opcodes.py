@@ -2,8 +2,9 @@
 
 Rates are those of the table of arithmetic instructions in the CUDA programming guide, compute capability 9.0. A
 partition issues one instruction a cycle, of whatever kind. Arithmetic in fp32 and integer multiply-adds share a pipe;
-other integer work, logic, comparisons, selections and conversions of up to 32 bits have another, special functions and
-fp64 a third.
+other integer work, logic, comparisons, selections and packing conversions (``F2FP``, ``I2FP``) have another, special
+functions and fp64 a third. So do conversions that are instructions of their own (``F2F``, ``F2I``, ``I2F``, ``FRND``),
+at the rate of special functions: the table has them among those of 64 results a cycle.
 """
 
 from __future__ import annotations

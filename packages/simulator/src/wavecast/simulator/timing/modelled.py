@@ -142,7 +142,7 @@ def _copy(work: StagedCopy, device: Device, position: Position) -> ModelledTime:
     moved = sensitivities(time_us, device, point_us=point_us)
     low, high = interval(time_us, device, moved, point_us=point_us)
     rounds = -(-work.items // work.programs)
-    each_us = (terms[Bound.OVERLAP]) / rounds
+    each_us = _waits_us(work, device)
     return ModelledTime(
         predicted_us=point_us,
         low_us=low,
@@ -160,17 +160,21 @@ def _copy(work: StagedCopy, device: Device, position: Position) -> ModelledTime:
     )
 
 
-def _copy_terms(work: StagedCopy, device: Device, position: Position) -> dict[Bound, float]:
-    """µs by resource.
+def _waits_us(work: StagedCopy, device: Device) -> float:
+    """How long a unit asks for nothing between two items.
 
-    An item is read while the one before it is written. Then its last bytes have to come, what has to be known of it is
-    found out, with other units if items are joined, and its first bytes are written: meanwhile the unit asks for
-    nothing.
+    The last bytes of one have to come, what has to be known of it is found out, with other units if items are joined,
+    and its first bytes are written.
     """
     waits_clk = device.hbm.latency_clk + device.l2.store_ack_clk
     if work.joined:
         waits_clk += _UPDATES * device.atomics.latency_clk + _FENCES * device.fences.writeback_clk
         waits_clk += _READS * device.l2.latency_clk
+    return waits_clk / device.clk_per_us
+
+
+def _copy_terms(work: StagedCopy, device: Device, position: Position) -> dict[Bound, float]:
+    """µs by resource: an item is read while the one before it is written."""
     rounds = -(-work.items // work.programs)
     terms = dict.fromkeys(Bound, 0.0)
     moving_us = mixed_us(work.read_bytes, work.write_bytes, device.hbm)
@@ -181,6 +185,6 @@ def _copy_terms(work: StagedCopy, device: Device, position: Position) -> dict[Bo
     terms[Bound.WORKGROUP_LAUNCH] = work.programs * device.launch.workgroup_clk / device.clk_per_us
     # Equal items on as many units: the last round takes as long as a full one.
     unfilled_us = moving_us * (rounds * work.programs / work.items - 1)
-    terms[Bound.OVERLAP] = unfilled_us + rounds * waits_clk / device.clk_per_us
+    terms[Bound.OVERLAP] = unfilled_us + rounds * _waits_us(work, device)
     terms[Bound.LAUNCH] = launch_us(device, position, working_us=combine_us(terms, device))
     return terms
