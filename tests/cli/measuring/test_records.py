@@ -10,7 +10,7 @@ from fakes import MACHINE, SHAPE, predicted
 
 from wavecast.cli.errors import CliError
 from wavecast.cli.measurement import KernelCounters, MeasuredRow, Measurement, RowCounters, row_key_of
-from wavecast.cli.records import Ledger, freeze, read_records, record_from_json, record_to_json
+from wavecast.cli.records import Ledger, freeze, place_in_day, read_records, record_from_json, record_to_json
 from wavecast.cli.rows import Row
 
 DAY = datetime.date(2026, 11, 30)
@@ -161,3 +161,9 @@ def test_a_hold_out_is_kept_apart(tmp_path: Path) -> None:
     assert ledger.add([measured("wavecast", 100.0)], [seen("wavecast", 100.0)], measurement()) == [path]
     found = read_records(tmp_path)
     assert {record.holdout: record.rows[0].measured_us for record in found.values()} == {None: None, 7: 100.0}
+
+
+def test_records_of_a_day_are_in_the_order_of_their_numbers() -> None:
+    ends = ("", "-2", "-10", "-measured", "-measured-2")
+    paths = [Path(f"2026-12-01-rowwise-mi300x-triton3.7.1{end}.json") for end in ends]
+    assert sorted(set(paths), key=place_in_day) == paths

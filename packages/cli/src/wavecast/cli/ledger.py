@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wavecast.cli.measurement import KernelCounters, MeasuredRow, row_key
-from wavecast.cli.records import Record
+from wavecast.cli.records import Record, place_in_day
 from wavecast.cli.rows import Row
 from wavecast.cli.scores import Point
 
@@ -129,8 +129,8 @@ def entries_of(records: Mapping[Path, Record]) -> list[Entry]:
 
 
 def _by_age(records: Mapping[Path, Record]) -> list[tuple[Path, Record]]:
-    """By day, then by name: a second record of a day is numbered."""
-    return sorted(records.items(), key=lambda item: (item[1].date, item[0].stem))
+    """By day, then by name."""
+    return sorted(records.items(), key=lambda item: (item[1].date, place_in_day(item[0])))
 
 
 def newest_and_earlier(entries: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:

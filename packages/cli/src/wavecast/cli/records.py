@@ -282,9 +282,9 @@ class Ledger:
             self._origins[key] = max(found, key=self._age, default=None)
         return self._origins[key]
 
-    def _age(self, path: Path) -> tuple[bool, datetime.date, str]:
+    def _age(self, path: Path) -> tuple[bool, datetime.date, tuple[str, int]]:
         record = self._records[path]
-        return record.measurement is None, record.date, path.stem
+        return record.measurement is None, record.date, place_in_day(path)
 
     def _target(
         self,
@@ -395,6 +395,12 @@ def check_place(
     """
     check_directory(directory)
     _refuse_existing(directory, [_name(datetime.date.today(), *names, triton, holdout) for names in predicted])
+
+
+def place_in_day(path: Path) -> tuple[str, int]:
+    """What records of a day are ordered by: from the second one on, those of a name are numbered."""
+    name, _, number = path.stem.rpartition("-")
+    return (name, int(number)) if number.isdecimal() else (path.stem, 1)
 
 
 def _name(day: datetime.date, experiment: str, device: str, triton: str | None, holdout: int | None) -> str:
