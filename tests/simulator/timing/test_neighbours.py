@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from wavecast.simulator.devices import Device
+from wavecast.simulator.devices import Device, load_device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import Bound, Position, predict_time
-from wavecast.simulator.timing.neighbours import among_neighbours, l2_kept_share
+from wavecast.simulator.timing.neighbours import after_writes, among_neighbours, l2_kept_share
 from wavecast.simulator.traffic import Traffic
 
 CAPACITY = 8 * 4 * 2**20
@@ -88,3 +88,22 @@ def test_both_maps_of_the_l2_have_neighbours(build: Callable[..., Traffic], devi
     plain = build(2**20, last_write_back_bytes=100)
     found = among_neighbours(replace(plain, with_plain_map=plain), device, position=Position.FIRST, warm=True)
     assert found.with_plain_map == replace(found, with_plain_map=None)
+
+
+def test_what_one_l2_still_holds_is_paid_for_by_the_launch_that_pushes_it_out(build: Callable[..., Traffic]) -> None:
+    h200 = load_device("h200")
+    room = h200.l2.bytes_per_xcd * h200.compute.num_xcd
+    traffic = build(8 * 2**20, last_write_back_bytes=3 * 2**20)  # reads and writes 8 MiB each
+    alone, held = after_writes(traffic, h200, held_bytes=0.0)
+    assert (alone.hbm_write_bytes, held) == (5 * 2**20, 3 * 2**20)
+    # What others left stays where there is room for both, goes as far as there is none, and at most as a whole.
+    for left, pushed in ((2**20, 0), (room - 10 * 2**20, 6 * 2**20)):
+        after, held = after_writes(traffic, h200, held_bytes=left)
+        assert (after.hbm_write_bytes, held) == (5 * 2**20 + pushed, 3 * 2**20 + left - pushed)
+    large = build(room, last_write_back_bytes=room // 2)
+    assert after_writes(large, h200, held_bytes=2**20)[0].hbm_write_bytes == room - room // 2 + 2**20
+
+
+def test_where_launches_write_back_at_their_end_nothing_is_left(build: Callable[..., Traffic], device: Device) -> None:
+    traffic = build(8 * 2**20, last_write_back_bytes=3 * 2**20)
+    assert after_writes(traffic, device, held_bytes=0.0) == (traffic, 0.0)
