@@ -16,11 +16,13 @@ from wavecast.cli.app import run
 from wavecast.cli.errors import CliError
 from wavecast.cli.experiments import async_tp, collectives
 from wavecast.cli.experiments.async_tp import EXPERIMENT
+from wavecast.cli.measure import Session
 from wavecast.cli.measuring import group_session, on_ranks, ranks
 from wavecast.cli.measuring.checking import Verdict
 from wavecast.cli.measuring.gpu import find_machine
+from wavecast.cli.measuring.group_calls import make_case
 from wavecast.cli.measuring.group_session import GroupSession
-from wavecast.cli.measuring.ranks import RankError, RankGroup
+from wavecast.cli.measuring.ranks import Rank, RankError, RankGroup
 from wavecast.cli.measuring.timing import Samples
 from wavecast.cli.prediction import Case, predict_cases
 from wavecast.cli.records import read_records
@@ -144,6 +146,33 @@ def test_of_every_sample_the_slowest_rank_counts() -> None:
     ours = seen["wavecast"]
     assert (ours.cold_us, ours.cold_low_us, ours.warm_us, ours.host_us) == (110.0, 110.0, 110.0, 51.0)
     assert ours.gpus_us == (105.0, 105.0)
+
+
+def test_where_a_graph_fails_it_is_said_and_the_cold_times_are_kept() -> None:
+    def again(rank: int, variants: list[str], seconds: float) -> dict[str, Samples]:
+        raise RankError("failed: RuntimeError: operation not permitted when stream is capturing", 1)
+
+    seen, _ = measured(timed_again=again)
+    ours = seen["wavecast"]
+    assert (ours.cold_us, ours.warm_us) == (110.0, None)
+    assert ours.check.endswith(
+        "; no warm times: failed: RuntimeError: operation not permitted when stream is capturing (rank 1)"
+    )
+
+
+def test_rows_that_the_ranks_do_not_divide_are_refused() -> None:
+    with pytest.raises(ValueError, match="64 rows do not divide by 3 GPUs"):
+        make_case(Rank(0, 3, torch.device("cpu")), "async-tp", SHAPE, "bf16")
+
+
+def test_what_runs_on_several_gpus_is_not_counted_and_that_is_said(
+    fake_gpu: FakeGpu, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wavecast.cli.measuring.gpu.find_machine", lambda gpus: replace(MACHINE, gpus=gpus))
+    monkeypatch.setattr(Session, "run_together", lambda *given, **options: None)
+    arguments = ["--gpus", "2", "--no-predict", "--counters", "--records", str(tmp_path)]
+    assert run(["measure", "async-tp", *arguments]) == 0
+    assert "not counted, as they run on several GPUs at once: async-tp" in "".join(capsys.readouterr())
 
 
 def test_a_wrong_option_keeps_ours_from_being_timed_and_not_the_others() -> None:

@@ -107,11 +107,13 @@ def measure(
     session = Session(ledger, measurement, show_tables=not json, wide=wide)
     try:
         single = [case for case in cases if case.experiment.schedule is None]
+        together = [case for case in cases if case.experiment.schedule is not None]
         session.run(single, benches, seconds=seconds, step_s=watchdog)
-        session.run_together(
-            [case for case in cases if case.experiment.schedule is not None], gpus, seconds=seconds, step_s=watchdog
-        )
-        if counters:
+        session.run_together(together, gpus, seconds=seconds, step_s=watchdog)
+        if counters and together:
+            names = ", ".join(dict.fromkeys(case.experiment.name for case in together))
+            output.print_message(f"not counted, as they run on several GPUs at once: {names}")
+        if counters and (single or not together):
             session.count(single, step_s=watchdog)
     finally:
         if json:

@@ -42,9 +42,15 @@ class GroupCase(Protocol):
 
 
 class _Products:
-    """Operands of products over a group: (M, K) times (K, N), of which rows are gathered or scattered."""
+    """Operands of products over a group: (M, K) times (K, N), of which rows are gathered or scattered.
+
+    Raises:
+        ValueError: The ranks do not divide the rows.
+    """
 
     def __init__(self, me: Rank, shape: Shape, dtype: str) -> None:
+        if shape["m"] % me.ranks:
+            raise ValueError(f"{shape['m']} rows do not divide by {me.ranks} GPUs; give a multiple: --shape m=…")
         self.me, self.group = me, dist.group.WORLD
         self.name: str = self.group.group_name  # type: ignore[union-attr]
         self.m, self.n, self.k = shape["m"], shape["n"], shape["k"]

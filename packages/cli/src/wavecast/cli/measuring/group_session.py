@@ -76,8 +76,9 @@ class GroupSession:
                 clock_mhz = min((mhz for mhz in self._group.run(on_ranks.clock_mhz) if mhz is not None), default=None)
                 warm = self._group.run(on_ranks.timed_again, right, self._seconds / 2)
             except RankError as error:
-                if not cold:
-                    verdicts.update(dict.fromkeys(right, Verdict(False, str(error))))
+                for variant in right:
+                    text = f"{verdicts[variant].text}; no warm times: {error}"
+                    verdicts[variant] = Verdict(True, text) if cold else Verdict(False, str(error))
         seen = tuple(self._seen(case, variant, verdicts[variant], cold, warm, clock_mhz) for variant in case.variants)
         return CaseResult(tuple(self._row(case, one) for one in seen if one.cold_us is not None), seen)
 
