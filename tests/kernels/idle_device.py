@@ -104,9 +104,6 @@ class IdleMemory:
     def write_signal(self, rank: int, index: int, value: int | torch.Tensor, stream: str) -> None:
         self.operations += 1
 
-    def wait_signal(self, index: int, value: int | torch.Tensor, stream: str) -> None:
-        self.operations += 1
-
     def barrier(self, stream: str) -> None:
         self.operations += 1
 

@@ -84,9 +84,6 @@ class ImmediateMemory:
             for target in copied:
                 fill_nan(target)
 
-    def wait_signal(self, index: int, value: int | torch.Tensor, stream: str) -> None:
-        assert int(self.pads[self.rank][index]) - int(value) >= 0
-
     def barrier(self, stream: str) -> None:
         self.done.append(("barrier", stream))
         self._synchronize()

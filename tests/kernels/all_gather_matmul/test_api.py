@@ -62,3 +62,13 @@ def test_one_rank_and_no_rows() -> None:
     gathered, (out,) = all_gather_matmul(A[:0], [B], dist.group.WORLD, return_gathered=False)
     assert gathered is None
     assert out.shape == (0, 6)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_single_scale_of_any_shape_is_for_all_rows(shape: tuple[int, ...]) -> None:
+    a, b = A.to(torch.float8_e4m3fn), B.to(torch.float8_e4m3fn)
+    scale = torch.full(shape, 2.0)
+    _, (out,) = all_gather_matmul(
+        a, [b], dist.group.WORLD, a_inverse=scale, b_inverses=[ONE], out_dtypes=[torch.bfloat16]
+    )
+    assert torch.equal(out, torch.full((4, 6), 16.0, dtype=torch.bfloat16))

@@ -106,10 +106,6 @@ class NodeSymmetricMemory:
         """Set a word of a rank's signal pad when the stream comes to it; a tensor's value is read then."""
         self._rank.write_signal(self._pads[rank][index : index + 1], value, stream)
 
-    def wait_signal(self, index: int, value: int | torch.Tensor, stream: NodeStream) -> None:
-        """Hold a stream until a word of this rank's pad has reached a value."""
-        self._rank.wait_signal(self._pads[self.rank][index : index + 1], value, stream)
-
     def barrier(self, stream: NodeStream) -> None:
         """Hold a stream until every rank's has come to the same barrier."""
         self._rank.barrier(stream)

@@ -155,7 +155,7 @@ class RankGroup:
         try:
             found: tuple[bool, Any] = self._pipes[rank].recv()
         except (EOFError, OSError):
-            self._processes[rank].join()
+            self._processes[rank].join(GRACE_S)
             return False, f"{ENDED} with {self._processes[rank].exitcode}"
         return found
 

@@ -83,7 +83,9 @@ def launch_all_gather_matmul(
     (rows, k), ranks = shard.shape, memory.ranks
     for factor in factors:
         _check(factor, rows * ranks, k)
-    awaited = any(_straddled(memory.rank, ranks, rows, factor.plan.block_m) for factor in factors)
+    awaited = any(
+        _straddled(memory.rank, ranks, rows, factor.plan.block_m) for factor in factors if factor.out.shape[1]
+    )
     key = (rows, k, shard.dtype, id(transport), gathered.fetch_scales, gathered.own_rows, awaited)
     _, transfers = workspace.transfers.get(key, (None, None))
     if transfers is None:

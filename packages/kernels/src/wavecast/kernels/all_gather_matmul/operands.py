@@ -94,6 +94,8 @@ def as_row_scales(a_inverse: torch.Tensor | None, a_shard: torch.Tensor, rows: R
         return RowScales(_column(a_inverse, rows), None)
     if a_inverse.shape == gathered:
         return RowScales(None, _column(a_inverse, rows))
+    if a_inverse.numel() == 1:  # of more dimensions, as torch's operators take it too
+        return RowScales(None, a_inverse.reshape(()))
     raise ValueError(
         f"a_inverse has shape {tuple(a_inverse.shape)}; wanted is () for all rows, {sharded} for this rank's, or "
         f"{gathered} for every rank's; reshape it"

@@ -88,10 +88,6 @@ class SymmetricMemory(Protocol):
         """
         ...
 
-    def wait_signal(self, index: int, value: int | torch.Tensor, stream: Stream) -> None:
-        """Hold a stream until a word of this rank's pad has reached a value (differences are taken modulo 2^32)."""
-        ...
-
     def barrier(self, stream: Stream) -> None:
         """Hold a stream until every rank's has come to the same barrier; memory written before is seen after."""
         ...

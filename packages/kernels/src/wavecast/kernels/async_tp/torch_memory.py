@@ -7,13 +7,10 @@ import torch.distributed as dist
 import torch.distributed._symmetric_memory as symm_mem
 
 from wavecast.kernels.async_tp.gpu_streams import GpuStreams
-from wavecast.kernels.async_tp.kernel_wait import wait_kernel
 from wavecast.kernels.async_tp.links import is_full_mesh
 
 SIGNALS = 256
 """Words of a signal pad."""
-
-WAIT_POLLS = 2**31 - 1
 
 KEPT_WINDOWS = 1024
 """Windows that are kept, as tensors: some for each shape and rank."""
@@ -83,12 +80,6 @@ class TorchSymmetricMemory(GpuStreams):
     def write_signal(self, rank: int, index: int, value: int | torch.Tensor, stream: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.write_signal`: a copy of 4 bytes, behind the copies that it tells of."""
         self.set_word(self._words[rank][index], value, stream)
-
-    def wait_signal(self, index: int, value: int | torch.Tensor, stream: torch.cuda.Stream) -> None:
-        """See `SymmetricMemory.wait_signal`: a kernel of one program."""
-        with self.launching(stream):
-            expected = value if isinstance(value, torch.Tensor) else torch.full_like(self._pads[self.rank][:1], value)
-            wait_kernel[(1,)](self._pads[self.rank][index:], expected, WAIT_POLLS, ON_GFX=torch.version.hip is not None)
 
     def barrier(self, stream: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.barrier`."""

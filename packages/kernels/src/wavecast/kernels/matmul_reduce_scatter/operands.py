@@ -89,7 +89,7 @@ def check_parts(
     if a_inverse is not None:
         check_tensor("a_inverse", a_inverse, ndim=a_inverse.ndim, dtypes=(torch.float32,))
         wanted = (*a.shape[:-1], 1)
-        if not _is_one(a_inverse) and tuple(a_inverse.shape) != wanted:
+        if a_inverse.numel() != 1 and tuple(a_inverse.shape) != wanted:
             raise ValueError(f"a_inverse has shape {tuple(a_inverse.shape)}; wanted is () or {wanted}; reshape it")
     if b_inverse is not None:
         check_tensor("b_inverse", b_inverse, ndim=b_inverse.ndim, dtypes=(torch.float32,))
@@ -114,11 +114,6 @@ def as_parts(
         moved = a.movedim(dim, 0)
         rows, lead = moved.reshape(-1, moved.shape[-1]).contiguous(), (moved.shape[0] // ranks, *moved.shape[1:-1])
     if a_inverse is not None:
-        one = _is_one(a_inverse)
+        one = a_inverse.numel() == 1
         a_inverse = a_inverse.reshape(()) if one else a_inverse.movedim(dim, 0).reshape(-1, 1).contiguous()
     return Parts(rows, a_inverse, flat(b_inverse), lead, dim, ranks)
-
-
-def _is_one(a_inverse: torch.Tensor) -> bool:
-    """Whether it is one scale for all rows."""
-    return a_inverse.numel() == 1 and a_inverse.ndim <= 1
