@@ -113,8 +113,8 @@ def test_a_launch_works_after_one_that_failed(engine: Engine) -> None:
 
 def test_a_refused_launch_leaves_nothing_mapped(engine: Engine) -> None:
     memory = AddressSpace()
-    kernel = build("\ts_nop 0", extra="\t\t.amdhsa_float_denorm_mode_32 0")
-    with pytest.raises(LaunchError, match="denormal"):
+    kernel = build("\ts_nop 0", extra="\t\t.amdhsa_ieee_mode 0")
+    with pytest.raises(LaunchError, match="ieee_mode"):
         engine.execute(kernel, grid=(1, 1, 1), arguments=[0, 0], memory=memory)
     assert memory.buffers == []
 
