@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import cache
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -26,26 +27,29 @@ CALLS = 21
 
 
 def main() -> None:
-    """Measure on both ranks, and print what the first one took."""
+    """Measure on both ranks; the first one prints."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     group = RankGroup(["cuda:0"] * 2, step_s=60)
     try:
-        for name, (taken_us, least_us) in group.run(measured)[0].items():
-            print(f"{name}: {taken_us:.1f} us, least {least_us:.1f}", flush=True)
+        group.run(measure)
     finally:
         group.close()
 
 
-def measured(me: Rank) -> dict[str, tuple[float, float]]:
-    """Median and least host time of each call, µs."""
+def measure(me: Rank) -> None:
+    """Print median and least host time of each call."""
     group = dist.group.WORLD.group_name
-    found: dict[str, tuple[float, float]] = {}
     for name, call in operations(group).items():
-        found[name] = _host_us(call)
+        _print(me, name, call)
     for depth in DEPTHS:
         for name, call in paths(me, group, depth).items():
-            found[f"{name}, K {depth}"] = _host_us(call)
-    return found
+            _print(me, f"{name}, K {depth}", call)
+
+
+def _print(me: Rank, name: str, call: Callable[[], object]) -> None:
+    taken_us, least_us = _host_us(call)
+    if me.rank == 0:
+        print(f"{name}: {taken_us:.1f} us, least {least_us:.1f}", flush=True)
 
 
 def operations(group: str) -> dict[str, Callable[[], object]]:
@@ -97,9 +101,9 @@ def native_in_pieces(shard: torch.Tensor, other: torch.Tensor, group: str) -> to
     memory = symmetric.rendezvous(shard, group)
     if memory is None:
         memory = symmetric.get_symm_mem_workspace(group, shard.numel() * shard.element_size())
-        _EVENT.append(torch.cuda.Event()) if not _EVENT else None
-        _EVENT[0].record(symmetric._get_backend_stream())
-        current.wait_event(_EVENT[0])
+        event = _event()
+        event.record(symmetric._get_backend_stream())
+        current.wait_event(event)
         window = memory.get_buffer(memory.rank, shard.shape, shard.dtype)
         _in_pieces(window, shard)
         shard = window
@@ -122,7 +126,9 @@ def native_in_pieces(shard: torch.Tensor, other: torch.Tensor, group: str) -> to
     return product
 
 
-_EVENT: list[torch.cuda.Event] = []
+@cache
+def _event() -> torch.cuda.Event:
+    return torch.cuda.Event()
 
 
 def _in_pieces(target: torch.Tensor, source: torch.Tensor) -> None:
