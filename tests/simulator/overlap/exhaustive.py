@@ -18,10 +18,14 @@ from wavecast.simulator.overlap.queues import share_queues
 
 @dataclass(frozen=True)
 class Launch:
-    """Workgroups of one operation: bound to an engine, running there, spinning there for a signal; and tiles begun."""
+    """Workgroups of one operation: bound to an engine, running there, spinning there for a signal; and tiles begun.
+
+    Late workgroups, which spin before their first tile, are those that get a unit first.
+    """
 
     wanted: int
     few: bool
+    late: tuple[tuple[int, int], ...] = ()
     bound: tuple[int, ...] = ()
     running: tuple[int, ...] = ()
     spinning: tuple[tuple[int, int], ...] = ()
@@ -147,7 +151,8 @@ def _issue(state: State, stream: int, operation: OperationLike, plan: Plan) -> I
             yield from _signal(state, stream, plan.ranks[stream], operation)
         case _:
             size = _size(operation, plan.node)
-            launch = Launch(size, size < plan.node.engines)
+            late = operation.late_workgroups if operation.kind == "kernel" else ()
+            launch = Launch(size, size < plan.node.engines, late)
             yield replace(state, busy=_set(state.busy, stream, launch))
 
 
@@ -196,10 +201,13 @@ def _launched(state: State, index: int, rank: int, operation: OperationLike, nod
             bound = list(launch.bound)
             if launch.few:
                 bound.remove(engine)
-            changed = replace(
-                launch, wanted=launch.wanted - (not launch.few), bound=tuple(bound),
-                running=tuple(sorted((*launch.running, engine))),
-            )  # fmt: skip
+            changed = replace(launch, wanted=launch.wanted - (not launch.few), bound=tuple(bound))
+            if launch.late:
+                (signal, count), *rest = launch.late
+                late = ((signal, count - 1), *rest) if count > 1 else tuple(rest)
+                changed = replace(changed, late=late, spinning=tuple(sorted((*launch.spinning, (engine, signal)))))
+            else:
+                changed = replace(changed, running=tuple(sorted((*launch.running, engine))))
             less = _set(state.free, rank, _set(free, engine, free[engine] - 1))
             yield with_launch(changed, less)
     if operation.kind == "kernel":
@@ -250,8 +258,5 @@ def _tiles(state, index, rank, operation, launch, with_launch) -> Iterator[State
             spinning.remove((engine, signal))
             changed = replace(launch, spinning=tuple(spinning), running=tuple(sorted((*launch.running, engine))))
             yield with_launch(changed)
-    if not launch.running and not launch.spinning:
-        all_begun = launch.begun == len(waits)
-        # A persistent kernel is through when its tiles are, whoever has not started yet.
-        if (waits and all_begun) or (not waits and not launch.wanted and not launch.bound):
-            yield _done(state, index)
+    if not (launch.wanted or launch.bound or launch.running or launch.spinning):
+        yield _done(state, index)  # all workgroups have had a unit, also those that found no tile left

@@ -168,7 +168,8 @@ def random_program(seed: int, amd: bool) -> tuple[Program, int]:
                     operations.append(Kernel("k", "k", {}, choose.randint(1, 3)))
                 elif kind == "persistent":
                     waits = tuple(choose.choice((None, 0, 1)) for _ in range(choose.randint(1, 3)))
-                    operations.append(Kernel("p", "p", {}, choose.randint(1, 4), waits))
+                    late = ((signal, 1),) if choose.random() < 0.2 else ()
+                    operations.append(Kernel("p", "p", {}, choose.randint(1, 4), waits, late_workgroups=late))
                 elif kind == "write":
                     operations.append(WriteSignal(choose.randrange(ranks), signal))
                 elif kind == "wait":

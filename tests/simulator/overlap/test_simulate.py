@@ -244,3 +244,27 @@ def test_late_workgroups_hold_their_units_and_take_tiles_when_their_signal_is_th
     ends = sorted([*(first + 20.0 * i for i in range(1, 11)), *(arrives + 20.0 * i for i in range(1, 11))])
     assert span(outcome, "k").units == 2
     assert span(outcome, "k").end_us == pytest.approx(ends[9], abs=0.01)
+
+
+def test_a_kernel_does_not_end_while_workgroups_of_it_still_fetch() -> None:
+    # Its tiles are done long before the copy that one of its workgroups makes.
+    fetches = kernel("fetches", 2, (None,) * 4, late_workgroups=((7, 1),))
+    copy = Copy(1, 0, 2**27, "fetcher")
+    made = program(2, (0, "s", [fetches, kernel("next", 1)]), (0, "f", [copy, WriteSignal(0, 7)]))
+    outcome = run(Node(H200, 2), made)
+    arrives = span(outcome, "copy 128 MiB 1→0").end_us
+    assert arrives > LAUNCH + 4 * 50.0
+    assert span(outcome, "fetches").end_us == pytest.approx(arrives)
+    assert span(outcome, "next").ready_us == pytest.approx(arrives)
+
+
+def test_workgroups_that_find_no_tile_left_must_have_had_a_unit_before_the_kernel_ends() -> None:
+    # One unit is free: the second workgroup follows the first one on it.
+    spins = kernel("spins", UNITS - 1, (5,) * (UNITS - 1))
+    two = kernel("two", 2, (None, None))
+    made = program(1, (0, "s", [spins]), (0, "t", [two, WriteSignal(0, 5)]))
+    outcome = run(Node(H200, 1), made)
+    assert span(outcome, "two").end_us == pytest.approx(LAUNCH + 2 * (100.0 - LAUNCH))
+    # A grid of more workgroups than units ends as well.
+    many = run(Node(H200, 1), program(1, (0, "s", [kernel("many", 2 * UNITS, (None,) * (3 * UNITS))])))
+    assert span(many, "many").units == UNITS

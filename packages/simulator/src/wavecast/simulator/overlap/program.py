@@ -174,7 +174,8 @@ class Kernel:
         tile_signals: Pairs of a number of finished tiles and the signal that is then set to 1: a kernel that announces
             its output chunk by chunk.
         late_workgroups: Pairs of a signal of its own rank and the workgroups, of all of them, that take their first
-            tile when it is there: they hold their compute units from the start, and do something else before.
+            tile when it is there: they hold their compute units from the start, and do something else before. The
+            kernel does not end before that, even if no tile is left for them.
     """
 
     name: str

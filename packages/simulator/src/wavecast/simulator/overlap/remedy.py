@@ -93,6 +93,7 @@ def _limited(program: ProgramLike, workgroups: int) -> Program:
         return Kernel(
             operation.name, operation.operator, operation.shape, min(operation.workgroups, workgroups),
             operation.tile_waits, operation.compute_units, tuple(getattr(operation, "tile_signals", ())),
+            tuple(getattr(operation, "late_workgroups", ())),
         )  # fmt: skip
 
     streams = tuple(

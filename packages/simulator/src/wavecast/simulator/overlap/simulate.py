@@ -143,6 +143,8 @@ class Simulation:
                 self._wake(running, signal)
             if signal in running.joining and value >= 1:
                 self._next_tiles(running, running.joining.pop(signal))
+                self._finish_if_over(running)
+                self._dispatch(rank)
 
     def _until(self, rank: int, signal: int, value: int) -> Steps:
         if self.signals[rank].get(signal, 0) < value:
@@ -318,7 +320,7 @@ class Simulation:
 
     def _dispatch(self, rank: int) -> None:
         """Hand free units to launches: urgent ones first, then those that came first."""
-        for running in self.launched[rank]:
+        for running in list(self.launched[rank]):
             wanted = min(running.pending, running.most_units - running.units)
             if wanted <= 0:
                 continue
@@ -348,8 +350,15 @@ class Simulation:
                 running.finished.succeed()
         elif running.persistent:
             self._next_tiles(running, workgroups - self._keep_late(running, workgroups))
+            self._finish_if_over(running)
         else:
             self._start(running, workgroups)
+
+    def _finish_if_over(self, running: Running) -> None:
+        """End a kernel whose workgroups have all had their turn: those without a tile count too."""
+        if running.done_tiles == running.tiles and not running.pending and not running.joining:
+            self._retire(running)
+            running.finished.succeed()
 
     def _keep_late(self, running: Running, workgroups: int) -> int:
         """How many workgroups that have just got a unit take no tile before a signal; the late ones are the first."""
@@ -389,9 +398,7 @@ class Simulation:
             self._next_tiles(running, count)
         else:
             self._release(running, count)
-        if running.done_tiles == running.tiles:
-            self._retire(running)
-            running.finished.succeed()
+        self._finish_if_over(running)
         self._dispatch(rank)
 
     def _next_tiles(self, running: Running, workgroups: int) -> None:
@@ -431,6 +438,8 @@ class Simulation:
             given[index] += more
             left -= more
         running.held = [have - less for have, less in zip(running.held, given, strict=True)]
+        if running.shares and sum(running.shares) < running.pending:  # a grid beyond the units that it may hold
+            running.shares = [have + more for have, more in zip(running.shares, given, strict=True)]
         self.units[running.item.stream.rank].give(given)
 
     def _retire(self, running: Running) -> None:
