@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from wavecast.simulator.overlap.errors import OverlapError
 from wavecast.simulator.overlap.node import Node
@@ -88,12 +89,14 @@ def peer_copies(source: int, target: int, size_bytes: int, node: Node, *, rows: 
     limit = node.link.blit_limit_bytes
     if limit is None or (size_bytes > limit and not rows):
         return [Copy(source, target, size_bytes, "copy-engine")]
-    if size_bytes <= limit:
-        return [Copy(source, target, size_bytes, "blit")]
-    row_bytes = size_bytes // rows
-    piece = max(1, limit // max(1, row_bytes)) * row_bytes
-    sizes = [piece] * (size_bytes // piece) + ([size_bytes % piece] if size_bytes % piece else [])
-    return [Copy(source, target, size, "blit") for size in sizes]
+    return [Copy(source, target, size, "blit") for size in _pieces(size_bytes, max(1, rows), limit)]
+
+
+def _pieces(size_bytes: int, rows: int, limit: int | None) -> list[int]:
+    """Sizes of pieces of whole rows that keep to a limit, as far as one row does."""
+    row_bytes = max(1, size_bytes // rows)
+    piece = size_bytes if limit is None or size_bytes <= limit else max(1, limit // row_bytes) * row_bytes
+    return [min(piece, size_bytes - start) for start in range(0, size_bytes, piece)]
 
 
 def local_copy(rank: int, size_bytes: int) -> Copy:
@@ -101,21 +104,23 @@ def local_copy(rank: int, size_bytes: int) -> Copy:
     return Copy(rank, rank, size_bytes, "blit")
 
 
-def all_gather_matmul(product: Product, node: Node, path: str) -> Program:
+def all_gather_matmul(product: Product, node: Node, path: str, *, shared_input: bool = False) -> Program:
     """The program of one call.
 
     Args:
         product: Shape; its rows must divide by the ranks.
         node: GPUs.
         path: ``sequence``, ``decomposed`` or ``native-upstream``.
+        shared_input: Whether shards lie in symmetric memory: the native path then need not copy them there first. The
+            other paths take no notice.
 
     Raises:
         OverlapError: if the path does not exist, or the shape does not fit it.
     """
-    paths = {
+    paths: dict[str, Path] = {
         "sequence": _gather_sequence,
         "decomposed": _gather_decomposed,
-        "native-upstream": _gather_native,
+        "native-upstream": partial(_gather_native, shared_input=shared_input),
     }
     return _program(f"all-gather+matmul {path}", product, node, _one_of(paths, path))
 
@@ -191,23 +196,65 @@ def async_matmul(product: Product, node: Node, rank: int, *, workgroups: int | N
     if rows % tile_m:
         raise OverlapError(f"{rows} rows of a shard are no multiple of {tile_m}, the rows of a tile of the native path")
     columns = -(-product.n // tile_n)
-    chunks = [(rank + step) % ranks for step in range(ranks)]
-    waits = tuple(chunk for chunk in chunks for _ in range(columns * (rows // tile_m)))
+    if node.device.arch == "sm_90":
+        columns, waits = _cutlass_visits(rows // tile_m, columns, rank, ranks)
+    else:
+        chunks = [(rank + step) % ranks for step in range(ranks)]
+        waits = tuple(chunk for chunk in chunks for _ in range(columns * (rows // tile_m)))
+    # Tiles beyond the last column are multiplied like others.
+    n = product.n if columns * tile_n < product.n + tile_n else columns * tile_n
     shape: dict[str, int | str] = {
-        "M": product.m, "N": product.n, "K": product.k, "dtype": product.dtype, "block_m": tile_m, "block_n": tile_n
+        "M": product.m, "N": n, "K": product.k, "dtype": product.dtype, "block_m": tile_m, "block_n": tile_n
     }  # fmt: skip
     grid = min(native_grid(node) if workgroups is None else workgroups, len(waits))
     return Kernel("async matmul", "async-matmul", shape, grid, tile_waits=waits)
 
 
-def _gather_native(product: Product, node: Node, rank: int) -> list[Stream]:
+_CLUSTER = 2  # tiles of a column that neighbouring workgroups of CUTLASS's kernel work on together
+
+
+def _cutlass_visits(chunk_tiles: int, columns: int, rank: int, ranks: int) -> tuple[int, tuple[int | None, ...]]:
+    """Columns of tiles, and the chunk that each tile waits for, in the order of CUTLASS's persistent scheduler.
+
+    It goes along the columns in bands of some clusters of rows, and fills the product up to whole bands in both
+    directions. PyTorch asks for bands of at most the tiles of a chunk, but a band counts clusters: where a chunk has
+    few tiles, a band has those of two, and half of the workgroups begin with the one that has yet to come.
+
+    Args:
+        chunk_tiles: Tiles of a chunk's rows.
+        columns: Tiles of the product's columns.
+        rank: Whose chunk comes first.
+        ranks: Chunks.
+    """
+    rows = -(-ranks * chunk_tiles // _CLUSTER) * _CLUSTER
+    least = min(rows, columns)
+    # As long as both directions have enough tiles for it.
+    band = next(size for size, needs in ((8, 6), (4, 3), (2, 2), (1, 0)) if size <= chunk_tiles and least >= needs)
+    rows = -(-rows // (band * _CLUSTER)) * band * _CLUSTER
+    columns = -(-columns // band) * band
+    waits: list[int | None] = []
+    for first in range(0, rows, band * _CLUSTER):
+        for _ in range(columns):
+            for row in range(first, first + band * _CLUSTER):
+                chunk = (row + rank * chunk_tiles) % rows // chunk_tiles
+                waits.append(chunk if chunk < ranks else None)
+    return columns, tuple(waits)
+
+
+def _gather_native(product: Product, node: Node, rank: int, *, shared_input: bool) -> list[Stream]:
+    """One order of calls for CUDA, another for ROCm, where copies are in pieces that no copy engine takes."""
     ranks, rows = node.ranks, product.m // node.ranks
-    shard, engine_free = product.gathered_bytes // ranks, node.link.blit_limit_bytes is not None
+    shard, limit = product.gathered_bytes // ranks, node.link.blit_limit_bytes
     fill = Kernel("zero signals", "fill", {"bytes": ranks * _WORD_BYTES}, 1)
     start, end = f"start of {rank}", f"end of backend of {rank}"
-    current: list[OperationLike] = [] if engine_free else [Barrier(0)]
-    current += [local_copy(rank, shard), fill, Barrier(0), Record(start), local_copy(rank, shard)]
-    current += [WriteSignal(rank, rank), async_matmul(product, node, rank), WaitEvent(end), Barrier(0)]
+    own: list[OperationLike] = [local_copy(rank, size) for size in _pieces(shard, rows, limit)]
+    share = [] if shared_input else own
+    current: list[OperationLike]
+    if limit is None:
+        current = [*([Barrier(0), *share] if share else []), Barrier(0), Record(start), fill]
+    else:
+        current = [*share, fill, Barrier(0), Record(start)]
+    current += [*own, WriteSignal(rank, rank), async_matmul(product, node, rank), WaitEvent(end), Barrier(0)]
     backend: list[OperationLike] = [WaitEvent(start)]
     for step in range(1, ranks):
         source = (rank + step) % ranks
