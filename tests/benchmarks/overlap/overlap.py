@@ -35,15 +35,18 @@ def _groups(points: Sequence[Point]) -> dict[str, list[Point]]:
 def published_text() -> str:
     """Tables of what others published."""
     reduce, fused, eight = published.all_reduce_points(), published.fused_points(), published.mi308x_points()
-    few, beside = published.few_ranks_points(), published.beside_points()
+    few, beside, far = published.few_ranks_points(), published.beside_points(), published.two_nodes_points()
+    groups = _groups([*reduce, *few, *far, *fused, *beside, *eight])
     parts = [
         "### Published figures\n",
         table(
             _HEAD,
-            [(name, *summary(group)) for name, group in _groups([*reduce, *few, *fused, *beside, *eight]).items()],
+            [(name, *summary(group)) for name, group in groups.items()],
         ),
         "RCCL all-reduce on eight MI300X, bus bandwidth in GB/s:\n",
         table(_ROW, rows_of(reduce)),
+        "The same over two nodes of eight MI350X, an interface of 400 Gb/s a GPU:\n",
+        table(_ROW, rows_of(far)),
         "Fused kernels on eight MI355X, µs:\n",
         table(_ROW, rows_of(fused, digits=0)),
         "Rings of 64 MB on two and four MI355X, bus bandwidth in GB/s; gain of a collective beside a product of 16384³ "

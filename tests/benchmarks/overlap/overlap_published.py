@@ -1,10 +1,11 @@
 """Figures that others published, and the programs that stand for what they ran.
 
 Sources: RCCL all-reduce of eight MI300X, rccl-tests of ROCm 6.3 in issues of ROCm/rccl; thresholds for MI355X of
-ROCm/cvs; fused dispatch and combine of AMD-AGI/Primus-Turbo, docs/README_Mega_MoE.md and
-flydsl/mega/dispatch_grouped_gemm_bf16_kernel.py (its workgroups that copy, its flag an expert); MI308X of
-ByteDance-Seed/Triton-distributed, docs/amd-perf.md; native over fallback of pytorch/pytorch#177961; rings of two and
-four MI355X of ROCm/rocm-systems#9049; products beside collectives on eight MI355X of ROCm/mori#200.
+ROCm/cvs; two nodes of MI350X of ROCm/rocm-systems#9406, after its change; fused dispatch and combine of
+AMD-AGI/Primus-Turbo, docs/README_Mega_MoE.md and flydsl/mega/dispatch_grouped_gemm_bf16_kernel.py (its workgroups that
+copy, its flag an expert); MI308X of ByteDance-Seed/Triton-distributed, docs/getting-started/e2e/e2e_dense.md, with
+python/triton_dist/kernels/amd for what it runs; native over fallback of pytorch/pytorch#177961; rings of two and four
+MI355X of ROCm/rocm-systems#9049; products beside collectives on eight MI355X of ROCm/mori#200.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ ALL_REDUCE_MI300X = {
     256 * _KIB: 27, _MIB: 67, 4 * _MIB: 142, 16 * _MIB: 197, 64 * _MIB: 274, 128 * _MIB: 295, 256 * _MIB: 306,
     _GIB: 315, 16 * _GIB: 319,
 }  # fmt: skip
+ALL_REDUCE_TWO_NODES = {32 * _MIB: 156.35, 64 * _MIB: 190.33, 128 * _MIB: 249.4}
 THRESHOLDS_MI355X = {"all-reduce": 390, "all-gather": 380, "reduce-scatter": 400, "all-to-all": 340}
 TWO_NODES_MI355X = {"all-reduce": 330, "all-gather": 330, "reduce-scatter": 340, "all-to-all": 45}
 
@@ -60,6 +62,18 @@ def few_ranks_points() -> list[Point]:
         predicted = collective_time("all-reduce", 64 * _MIB, Node(device, ranks)).bus_gb_s
         points.append(Point("RCCL all-reduce, 2 and 4×MI355X", f"{ranks} GPUs, 64 MB", bus, predicted))
     return points
+
+
+def two_nodes_points() -> list[Point]:
+    """All-reduce over two nodes of eight MI350X, whose links are those of MI355X, with RCCL's best algorithm."""
+    node = Node(load_device("mi355x"), 8)
+    return [
+        Point(
+            "RCCL all-reduce, 2 nodes of 8×MI350X", _size(size), bus,
+            collective_time("all-reduce", size, node, nodes=2).bus_gb_s,
+        )
+        for size, bus in ALL_REDUCE_TWO_NODES.items()
+    ]  # fmt: skip
 
 
 def beside_points() -> list[Point]:

@@ -26,6 +26,17 @@ def test_rings_of_few_gpus_and_collectives_beside_a_product_are_met() -> None:
     assert all(abs(point.error) < 0.1 for point in points)
 
 
+def test_collectives_across_nodes_reach_the_published_thresholds_and_come_near_what_was_measured() -> None:
+    assert all(
+        point.predicted > 0.99 * point.measured for nodes in (1, 2) for point in published.threshold_points(nodes)
+    )
+    assert fmean(abs(point.error) for point in published.two_nodes_points()) < 0.2
+
+
+def test_the_shapes_of_mi308x_are_met_within_15_percent() -> None:
+    assert all(abs(point.error) <= 0.15 for point in published.mi308x_points())
+
+
 def test_fitted_rows_do_not_count() -> None:
     points = [Point("a", "x", 100.0, 110.0), Point("a", "y", 100.0, 300.0, fitted=True)]
     assert summary(points)[0] == "1"

@@ -42,6 +42,10 @@ def test_across_nodes_the_network_and_its_steps_count() -> None:
     assert collective_time("all-to-all", 2**32, node, nodes=4).bound == "network"
     one, four = (collective_time("all-gather", 2**12, node, nodes=nodes).us for nodes in (1, 4))
     assert four > one
+    # Each of 30 steps posts to the network, three times with the simple protocol.
+    two, link = collective_time("all-reduce", 2**30, node, nodes=2), node.link
+    posting = link.ring_base_us + 28 * 3 * link.nic_post_us + 2 * link.nic_hop_us
+    assert two.us == pytest.approx(posting + two.sent_bytes / (7 * link.kernel_both_gb_s) * 1e-3)
     lonely = collective_time("all-gather", 2**32, Node(MI300X, 1), nodes=2)
     assert lonely.bus_gb_s == pytest.approx(50.0 * 0.94, rel=0.01)
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from wavecast.simulator.timing.prediction import Sensitivity
 
 _PRODUCT = "product alone"
+_NETWORK = "link.nic_"
+"""Constants of what leads out of a node, which a schedule of one does not use."""
 _SIGNALS, _WAITS = ("write-signal", "barrier", "record"), ("wait-signal", "wait-event")
 
 
@@ -154,7 +156,8 @@ def _uncertainty(schedule: Schedule, prices: Prices, point_us: float) -> tuple[t
         low, high = _product_range(schedule.product, node.device)
         others.append(Sensitivity(_PRODUCT, scaled_us(low), scaled_us(high)))
     device = node.device
-    moved = sensitivities(time_us, device, point_us=point_us, others=others, keys=device.uncertain_links)
+    keys = tuple(key for key in device.uncertain_links if not key.startswith(_NETWORK))
+    moved = sensitivities(time_us, device, point_us=point_us, others=others, keys=keys)
     return tuple(_effect(entry, device) for entry in moved), interval(time_us, device, moved, point_us=point_us)
 
 

@@ -243,6 +243,7 @@ class Link:
     nic_gb_s: float = _in("GB/s")
     nic_efficiency: float = _in("fraction")
     nic_hop_us: float = _in("us")
+    nic_post_us: float = _in("us")
     blit_limit_bytes: int | None = _optional("B")
     blit_workgroups: int | None = _optional("count")
     signal_workgroups: int | None = _optional("count")

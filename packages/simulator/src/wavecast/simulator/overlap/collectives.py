@@ -2,7 +2,7 @@
 
 Rings use every link that their GPUs have among them. The simple protocol moves data as it is; the low-latency one sends
 a flag with every word, which saves the handshake of each step and costs half of the rate. The library takes what is
-faster for the size.
+faster for the size. Across nodes every step posts to the network, somewhere on the ring, and none is faster than that.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from wavecast.simulator.overlap.node import Node
 
 Collective = Literal["all-gather", "reduce-scatter", "all-reduce", "all-to-all"]
 COLLECTIVES: tuple[str, ...] = get_args(Collective)
+
+_SIMPLE_POSTS = 3  # to the network in a step of the simple protocol, as RCCL and NCCL count them
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +79,11 @@ def _candidates(name: str, total_bytes: int, node: Node, nodes: int) -> Iterator
     simple = both if direct else min(both, passes * _links(node) * link.ring_gb_s)
     rates = {"simple": simple, "low-latency": _links(node) * link.ll_gb_s}
     latencies = {"simple": (link.ring_base_us, link.ring_hop_us), "low-latency": (link.ll_base_us, link.ll_hop_us)}
+    posts = {"simple": _SIMPLE_POSTS * link.nic_post_us, "low-latency": link.nic_post_us}
     for protocol, rate in rates.items():
         base, hop = latencies[protocol]
+        if nodes > 1:
+            hop = max(hop, posts[protocol])
         if node.ranks == 1:
             rate = network
         reached = min(rate, network if protocol == "simple" else network / 2) if nodes > 1 else rate
