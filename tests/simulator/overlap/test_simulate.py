@@ -160,6 +160,22 @@ def test_tiles_start_when_their_chunk_has_arrived() -> None:
     assert span(outcome, "consumer").waited_us == pytest.approx(arrived - 100.0 - LAUNCH)
 
 
+def test_tiles_that_wait_at_their_end_are_computed_meanwhile() -> None:
+    late = [kernel("late", UNITS), WriteSignal(0, 3)]
+    consumer = kernel("consumer", UNITS, (3,) * (2 * UNITS), waits_at_end=True)
+    times = {
+        kernel_key("late", {}): KernelTime(600.0),
+        kernel_key("consumer", {}): KernelTime(200.0 + LAUNCH),
+    }
+    outcome = simulate(program(2, (0, "s", [consumer]), (1, "t", late)), Node(H200, 2), times)
+    link = H200.link
+    assert link is not None
+    # The first round is there when the signal comes, the second is computed after it and need not wait.
+    arrived = 600.0 + link.write_signal_us + link.signal_us
+    assert span(outcome, "consumer").end_us == pytest.approx(arrived + 100.0)
+    assert span(outcome, "consumer").waited_us == pytest.approx(arrived - 100.0 - LAUNCH)
+
+
 def test_a_kernel_announces_its_chunks() -> None:
     producer = kernel("producer", 2 * UNITS, tile_signals=((UNITS, 1), (2 * UNITS, 2)))
     waiter: list[Operation] = [WaitSignal(1), kernel("first", 1), WaitSignal(2), kernel("second", 1)]

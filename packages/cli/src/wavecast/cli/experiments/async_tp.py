@@ -231,7 +231,7 @@ def wavecast_scatter(product: Product, node: Node) -> Program:
     """What ``wavecast.kernels.matmul_reduce_scatter`` does, from the plan that it makes itself.
 
     One kernel computes the parts of the ranks behind it first, one after another or in turns, and writes them in fp32
-    where they are added, as its tiles end; its own part waits for those of the others.
+    where they are added, as its tiles end; a tile of its own part waits for those of the others when it is computed.
     """
     from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter
     from wavecast.simulator.overlap.program import Barrier, Copy, Kernel, Program, Stream, WaitSignal, WriteSignal
@@ -267,7 +267,9 @@ def wavecast_scatter(product: Product, node: Node) -> Program:
                 push += [WaitSignal(signal), Copy(rank, target, size, "fetcher")]
             push.append(WriteSignal(target, rank))
         workgroups = min(node.device.compute.num_cu, gemm.programs, len(waits))
-        kernel = Kernel("async matmul", "async-matmul", shape, workgroups, waits, tile_signals=tuple(done))
+        kernel = Kernel(
+            "async matmul", "async-matmul", shape, workgroups, waits, tile_signals=tuple(done), waits_at_end=True
+        )
         streams.append(Stream(rank, "compute", 0, (kernel, Barrier())))
         streams += [
             Stream(rank, f"stores {lane + 1}" if lane else "stores", 0, tuple(push)) for lane, push in enumerate(pushes)

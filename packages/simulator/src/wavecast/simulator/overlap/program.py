@@ -176,6 +176,7 @@ class Kernel:
         late_workgroups: Pairs of a signal of its own rank and the workgroups, of all of them, that take their first
             tile when it is there: they hold their compute units from the start, and do something else before. The
             kernel does not end before that, even if no tile is left for them.
+        waits_at_end: Whether a tile waits for its signal when it is computed, instead of before.
     """
 
     name: str
@@ -186,6 +187,7 @@ class Kernel:
     compute_units: int | None = None
     tile_signals: tuple[tuple[int, int], ...] = ()
     late_workgroups: tuple[tuple[int, int], ...] = ()
+    waits_at_end: bool = False
     kind: Literal["kernel"] = "kernel"
 
 

@@ -93,7 +93,7 @@ def _limited(program: ProgramLike, workgroups: int) -> Program:
         return Kernel(
             operation.name, operation.operator, operation.shape, min(operation.workgroups, workgroups),
             operation.tile_waits, operation.compute_units, tuple(getattr(operation, "tile_signals", ())),
-            tuple(getattr(operation, "late_workgroups", ())),
+            tuple(getattr(operation, "late_workgroups", ())), bool(getattr(operation, "waits_at_end", False)),
         )  # fmt: skip
 
     streams = tuple(

@@ -27,12 +27,13 @@ class Running:
         held: Units by shader engine.
         persistent: Whether workgroups keep their unit from tile to tile.
         waits: For each tile the signal that it waits for.
+        waits_at_end: Whether it does so when it is computed, instead of before.
         signals: Pairs of a number of finished tiles and the signal that is then set.
         late: Signals and the workgroups that take their first tile when these are there, of those without a unit.
         joining: The same of those that hold a unit.
         shares: Workgroups that are still due on each engine; empty where any engine will do.
         next_tile: First tile that no workgroup has taken, of a persistent kernel.
-        waiting: Workgroups that hold a unit and wait, by signal.
+        waiting: Since when each workgroup that holds a unit and a tile waits, by signal.
         done_tiles: Tiles that are finished.
         started_us: When its first workgroup got a unit.
         peak: Most units held at once.
@@ -52,6 +53,7 @@ class Running:
     held: list[int]
     persistent: bool
     waits: tuple[int | None, ...] = ()
+    waits_at_end: bool = False
     signals: tuple[tuple[int, int], ...] = ()
     late: list[tuple[int, int]] = field(default_factory=list)
     joining: dict[int, int] = field(default_factory=dict)

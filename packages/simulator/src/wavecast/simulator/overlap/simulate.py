@@ -291,20 +291,20 @@ class Simulation:
         return self._launch(
             item, workgroups, most_units=most, tile_us=tile_us, tiles=tiles, persistent=persistent,
             tile_gb_s=time.hbm_bytes / tiles / tile_us * 1e-3,
-            waits=kernel.tile_waits, signals=tuple(getattr(kernel, "tile_signals", ())),
-            late=tuple(getattr(kernel, "late_workgroups", ())),
+            waits=kernel.tile_waits, waits_at_end=bool(getattr(kernel, "waits_at_end", False)),
+            signals=tuple(getattr(kernel, "tile_signals", ())), late=tuple(getattr(kernel, "late_workgroups", ())),
         )  # fmt: skip
 
     def _launch(
         self, item: Item, workgroups: int, *, most_units: int, tile_us: float, tiles: int, tile_gb_s: float = 0.0,
-        persistent: bool = False, waits: tuple[int | None, ...] = (), signals: tuple[tuple[int, int], ...] = (),
-        late: tuple[tuple[int, int], ...] = (),
+        persistent: bool = False, waits: tuple[int | None, ...] = (), waits_at_end: bool = False,
+        signals: tuple[tuple[int, int], ...] = (), late: tuple[tuple[int, int], ...] = (),
     ) -> Running:  # fmt: skip
         rank = item.stream.rank
         self._arrivals += 1
         running = Running(
             item, item.stream.priority, self._arrivals, workgroups, workgroups, most_units, tile_us, tile_gb_s, tiles,
-            self.env.event(), [0] * self.node.engines, persistent, waits, signals, list(late),
+            self.env.event(), [0] * self.node.engines, persistent, waits, waits_at_end, signals, list(late),
         )  # fmt: skip
         if workgroups < self.node.engines:
             others = [other.shares for other in self.launched[rank] if other.shares]
@@ -368,14 +368,15 @@ class Simulation:
             now = min(count, workgroups - kept)
             if now < count:
                 running.late.insert(0, (signal, count - now))
-            if self.signals[running.item.stream.rank].get(signal, 0) < 1:
+            if not self._reached(running, signal):
                 running.joining[signal] = running.joining.get(signal, 0) + now
                 kept += now
             else:
                 workgroups -= now
         return kept
 
-    def _start(self, running: Running, count: int) -> None:
+    def _start(self, running: Running, count: int, signal: int | None = None) -> None:
+        """Compute tiles, which then wait for the signal if one is given."""
         rank = running.item.stream.rank
         entry = Tiles(
             running.arrived,
@@ -383,10 +384,19 @@ class Simulation:
             count,
             running.tile_us,
             count * running.tile_gb_s,
-            lambda: self._end_tiles(running, count),
+            lambda: self._computed(running, count, signal),
         )
         self._change()
         self.tiles.append(entry)
+
+    def _computed(self, running: Running, count: int, signal: int | None) -> None:
+        if signal is None or self._reached(running, signal):
+            self._end_tiles(running, count)
+        else:
+            running.waiting.setdefault(signal, []).extend([self.env.now] * count)
+
+    def _reached(self, running: Running, signal: int) -> bool:
+        return self.signals[running.item.stream.rank].get(signal, 0) >= 1
 
     def _end_tiles(self, running: Running, count: int) -> None:
         rank = running.item.stream.rank
@@ -403,17 +413,18 @@ class Simulation:
 
     def _next_tiles(self, running: Running, workgroups: int) -> None:
         """Each of the workgroups takes a tile: it starts, waits for a signal, or there is none left."""
-        rank, ready = running.item.stream.rank, 0
+        ready: dict[int | None, int] = {}  # by the signal that they wait for at their end
         for _ in range(min(workgroups, running.tiles - running.next_tile)):
-            signal = running.waits[running.next_tile] if running.waits else None
+            signal = running.waits[running.next_tile]
             running.next_tile += 1
-            if signal is None or self.signals[rank].get(signal, 0) >= 1:
-                ready += 1
+            if signal is None or running.waits_at_end or self._reached(running, signal):
+                last = signal if running.waits_at_end else None
+                ready[last] = ready.get(last, 0) + 1
             else:
                 running.waiting.setdefault(signal, []).append(self.env.now)
             workgroups -= 1
-        if ready:
-            self._start(running, ready)
+        for last, count in ready.items():
+            self._start(running, count, last)
         if workgroups:
             self._release(running, workgroups)
 
@@ -423,7 +434,10 @@ class Simulation:
 
         def begin(_: simpy.Event) -> None:
             running.spun_us += sum(self.env.now - moment for moment in since)
-            self._start(running, len(since))
+            if running.waits_at_end:
+                self._end_tiles(running, len(since))
+            else:
+                self._start(running, len(since))
 
         assert timeout.callbacks is not None
         timeout.callbacks.append(begin)
