@@ -26,6 +26,7 @@ from differential.choices import Choices, shrink
 from wavecast.simulator.errors import SimulatorError
 from wavecast.simulator.execute.helper_library import HelperLibrary
 from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.execute.register_index import resolved_instructions
 from wavecast.simulator.program.instruction import EXEC
 
 Writer = Callable[[Program], None]
@@ -35,11 +36,11 @@ FAMILIES: dict[str, tuple[Writer, ...]] = {
     "isa-integer": (_vector.integer,) * 6 + (_vector.dot, _vector.accumulating_dot),
     "isa-compare": (_vector.compare,) * 4 + (_vector.classify,),
     "isa-float": (_vector.floating,) * 5
-    + (_vector.three_halves, _vector.halves, _vector.accumulate, _vector.scale, _vector.mixed),
+    + (_vector.three_halves, _vector.halves, _vector.accumulate, _vector.scale, _vector.mixed, _vector.reduction),
     "isa-convert": (_vector.convert, _vector.small_floats, _vector.stochastic, _vector.pack),
     "isa-packed": (_vector.packed,),
     "isa-scalar": (_scalar.arithmetic,) * 4
-    + (_scalar.compare, _scalar.constant, _scalar.save_exec, _scalar.mode_fields),
+    + (_scalar.compare, _scalar.constant, _scalar.save_exec, _scalar.mode_fields, _scalar.call),
     "isa-lanes": _memory.LANE_WRITERS,
     "isa-lds": _memory.LDS_WRITERS,
     "isa-memory": _memory.MEMORY_WRITERS,
@@ -90,7 +91,7 @@ def execute(program: Program) -> Wave:
     base = memory.map_array(array, "memory")
     vector, scalar = _memory.addressed(program, base)
     wave = _machine.run(
-        "\n".join(program.lines),
+        "\n".join(program.text),
         arch=program.arch,
         vector=dict(enumerate(vector)),
         scalar=dict(enumerate(scalar)) | {124: start.m0},
@@ -161,8 +162,9 @@ def _hex(values: np.ndarray) -> str:
 
 
 def executed_of(program: Program) -> Counter[str]:
-    """How often the wave executed each opcode: a straight line runs once."""
-    return Counter(i.opcode for i in kernel_of("\n".join(program.lines), arch=program.arch).instructions)
+    """How often the wave executed each opcode: a straight line runs once, and so does a function."""
+    kernel = kernel_of("\n".join(program.text), arch=program.arch)
+    return Counter(instruction.opcode for instruction in resolved_instructions(kernel, 256))
 
 
 def run_batch(family: str, seeds: range, archs: tuple[str, ...]) -> dict[str, Tally]:
@@ -201,13 +203,13 @@ def _registers(line: str) -> set[int]:
 def entry_of(program: Program, found: str) -> dict[str, Any]:
     """A program as the corpus keeps it: text, what stands in registers and memory before, and after by the model."""
     start, want = program.start, program.state
-    used = {row for line in program.lines for row in _registers(line)}
+    used = {row for line in program.text for row in _registers(line)}
     changed = [row for row in range(256) if not np.array_equal(start.vector[row], want.vector[row])]
     return {
         "kind": "instructions",
         "found": found,
         "arch": program.arch,
-        "lines": program.lines,
+        "lines": program.text,
         "mode": program.mode,
         "exec": f"{start.exec:#x}",
         "vcc": [f"{start.vcc:#x}", f"{want.vcc:#x}"],

@@ -22,6 +22,7 @@ from semantics_float import floats
 from semantics_lanes import DPP_CONTROLS, dpp_lanes
 from semantics_memory import (
     LOADS,
+    SMALL_LOADS,
     STORES,
     loaded,
     read,
@@ -40,6 +41,7 @@ ADDRESS_SCALARS = frozenset(range(DESCRIPTOR, BASE + 2))
 _LDS_LOADS = {"b32": "dword", "b64": "dwordx2", "b96": "dwordx3", "b128": "dwordx4", "u8": "ubyte", "i8": "sbyte"}
 _LDS_LOADS |= {"u16": "ushort", "i16": "sshort", "u8_d16": "ubyte_d16", "u8_d16_hi": "ubyte_d16_hi"}
 _LDS_LOADS |= {"i8_d16": "sbyte_d16", "i8_d16_hi": "sbyte_d16_hi", "u16_d16": "short_d16", "u16_d16_hi": "short_d16_hi"}
+_DIRECT_LOADS = ("ubyte", "sbyte", "ushort", "sshort", "dword")
 _LDS_STORES = {"b32": "dword", "b64": "dwordx2", "b96": "dwordx3", "b128": "dwordx4", "b8": "byte", "b16": "short"}
 _LDS_STORES |= {"b8_d16_hi": "byte_d16_hi", "b16_d16_hi": "short_d16_hi"}
 _MEMORIES = {"ds_": "lds", "global_": "memory", "flat_": "memory", "buffer_": "memory", "scratch_": "scratch"}
@@ -47,7 +49,12 @@ _MEMORIES = {"ds_": "lds", "global_": "memory", "flat_": "memory", "buffer_": "m
 
 def reads(lines: list[str], name: str) -> bool:
     """Whether a program touches a memory."""
-    return any(line.startswith(start) for line in lines for start, memory in _MEMORIES.items() if memory == name)
+    return any(
+        line.startswith(start) or (name == "lds" and "lds" in line)
+        for line in lines
+        for start, memory in _MEMORIES.items()
+        if memory == name
+    )
 
 
 def addressed(p: Program, base: int) -> tuple[np.ndarray, list[int]]:
@@ -217,6 +224,30 @@ def memory_store(p: Program) -> None:
     else:
         p.add(f"{segment}_store_{suffix} {address}, {v(row, words)}{tail}")
     p.state.memory = write(p.state.memory, places, stored(suffix, values), p.active)
+    _stored(p)
+
+
+def load_into_lds(p: Program) -> None:
+    """A load whose element goes to LDS: a slot a lane from M0 on, small elements as words."""
+    suffix = p.rng.choice([*_DIRECT_LOADS, *(("dwordx3", "dwordx4") if p.arch == "gfx950" else ())])
+    width, slot = width_of_load(suffix), 4 * words_of(suffix)
+    places = _offsets(p, width, GLOBAL_BYTES, align=p.rng.choice([1, min(width, 4)]))
+    # The constant counts in both memories.
+    register, constant = _split(p, places, LDS_BYTES - LANES * slot)
+    start = 4 * p.rng.randrange((LDS_BYTES - LANES * slot - constant) // 4 + 1)
+    tail = f" offset:{constant}" if constant else ""
+    p.add(f"s_mov_b32 m0, {start:#x}")
+    if p.rng.random() < 0.5:
+        address, base = _address(p, register)
+        p.add(f"global_load_lds_{suffix} {address}{base}{tail}")
+    else:
+        p.add(f"buffer_load_{suffix} v{p.given(register)}, {s(DESCRIPTOR, 4)}, 0 offen{tail} lds")
+    p.add("s_mov_b32 m0, s0")
+    data = read(p.state.memory, places, width, p.active)
+    if suffix in SMALL_LOADS:
+        values = np.ascontiguousarray(data).view(SMALL_LOADS[suffix][0])[:, 0]
+        data = values.astype(np.int64).astype(np.uint32)[:, None].view(np.uint8)
+    p.state.lds = write(p.state.lds, start + constant + slot * np.arange(LANES), data, p.active)
     _stored(p)
 
 
@@ -655,6 +686,6 @@ LANE_WRITERS = (
 )
 GFX950_LANE_WRITERS = (swap_groups,)
 GFX950_LDS_WRITERS = (transposing_load,)
-LDS_WRITERS = (lds_load, lds_store, lds_pairs)
+LDS_WRITERS = (lds_load, lds_store, lds_pairs, load_into_lds)
 MEMORY_WRITERS = (memory_load, memory_load, memory_store, memory_store, buffer_range, scratch, scalar_load)
 ATOMIC_WRITERS = (memory_atomic, memory_atomic, lds_atomic, lds_atomic, compare_and_swap, compare_floats, lds_exchange)

@@ -82,6 +82,7 @@ class Program:
         start: Before the first instruction.
         state: After the last one so far, by the model.
         lines: Assembly text.
+        functions: What the program calls, behind its end.
         cases: Results of lanes so far.
         float_rows: First row of a result that is a float → its type; NaNs are equal there.
         float_memory: Whether memory holds floats of this type, which instructions changed.
@@ -96,6 +97,7 @@ class Program:
     start: State = field(init=False)
     state: State = field(init=False)
     lines: list[str] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
     cases: int = 0
     float_rows: dict[int, str] = field(default_factory=dict)
     float_memory: str = ""
@@ -126,6 +128,11 @@ class Program:
         scratch = generator.integers(0, 256, (LANES, SCRATCH_BYTES), dtype=np.uint8)
         self.start = State(vector, scalar, vcc, mask, self.rng.randrange(2), scalar[0], *memory, scratch)
         self.state = self.start.copy()
+
+    @property
+    def text(self) -> list[str]:
+        """All lines, functions behind the program's end."""
+        return [*self.lines, "s_endpgm", *self.functions] if self.functions else self.lines
 
     @property
     def active(self) -> np.ndarray:

@@ -176,3 +176,25 @@ def mode_fields(p: Program) -> None:
     p.add(f"s_movk_i32 {s(register + 1)}, {p.mode >> 23 & 1}")
     p.state.scalar[register + 1] = p.mode >> 23 & 1
     p.add(f"s_setreg_b32 hwreg(HW_REG_MODE, 23, 1), {s(register + 1)}")
+
+
+def call(p: Program) -> None:
+    """A function behind the end of the program, which writes a register and returns."""
+    # Addresses need not be those of a GPU, so that what held them is overwritten. All results first, as above.
+    address, back = p.scalar_results(2), p.scalar_results(2)
+    register = p.scalar_results(1)
+    text, value = _source(p, 32)
+    name = f"function{len(p.functions)}"
+    p.add(f"s_getpc_b64 {s(address, 2)}")
+    p.add(f"s_add_u32 {s(address)}, {s(address)}, {name}@rel32@lo+4")
+    p.add(f"s_addc_u32 {s(address + 1)}, {s(address + 1)}, {name}@rel32@hi+12")
+    p.add(f"s_swappc_b64 {s(back, 2)}, {s(address, 2)}")
+    p.functions += [f".Lfunc_end{len(p.functions) + 1}:", f"\t.type\t{name},@function", f"{name}:"]
+    p.functions += [f"s_mov_b32 {s(register)}, {text}", f"s_setpc_b64 {s(back, 2)}"]
+    p.set_scalar(register, value)
+    for pair in (address, back):
+        p.add(f"s_mov_b64 {s(pair, 2)}, 0")
+        p.state.scalar[pair : pair + 2] = 0, 0
+    p.add(f"s_cmp_eq_u32 {s(register)}, 0")
+    p.state.scc = int(value == 0)
+    _observe_scc(p)

@@ -6,6 +6,7 @@ Integers follow ``semantics_integer.py``, floats numpy and the exact arithmetic 
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Callable
@@ -1046,6 +1047,47 @@ def approximate(p: Program) -> None:
     p.add(f"v_{name}_{kind}_{encoding} {v(row, count)}, {sign}{v(source, count)}")
     result = (-values if sign else values).astype(dtype)
     _write_floats(p, row, result)
+
+
+def _two_over_pi(bits: int) -> int:
+    """The first bits of the fraction of 2/π, by π/4 = 2·arctan(1/3) + arctan(1/7)."""
+    one = 1 << bits + 64
+
+    def inverse_tangent(n: int) -> int:
+        terms = (one // n ** (2 * k + 1) // (2 * k + 1) * (-1) ** k for k in range(bits))
+        return sum(itertools.takewhile(bool, terms))
+
+    return one * one // (2 * (2 * inverse_tangent(3) + inverse_tangent(7))) >> 64
+
+
+_REDUCTION_BITS = 37 * 32
+_REDUCTION = _two_over_pi(_REDUCTION_BITS)
+
+
+def _part_of_two_over_pi(angle: np.float64, segment: int) -> float:
+    """53 bits of 2/π, from where the angle's exponent says on; LLVM has 37 words of it, and zero beyond."""
+    if np.isnan(angle):
+        return math.nan
+    exponent = exact.bits(angle) >> 52 & 0x7FF
+    first = 53 * (segment & 31) + max(0, exponent - 1077)
+    if first // 32 + 2 >= _REDUCTION_BITS // 32:
+        return 0.0
+    part = _REDUCTION >> _REDUCTION_BITS - 53 - first & (1 << 53) - 1
+    return math.ldexp(part, -53 - first + (128 if exponent >= 1968 else 0))
+
+
+def reduction(p: Program) -> None:
+    """The part of 2/π that the reduction of a large angle takes; angles of every size."""
+    rng = np.random.default_rng(p.rng.getrandbits(32))
+    low = p.rng.choice([0, 1070, 1960])
+    exponents = rng.integers(low, min(low + p.rng.choice([30, 2048]), 2048), LANES, dtype=np.uint64)
+    raw = rng.integers(0, 1 << 52, LANES, dtype=np.uint64) | exponents << np.uint64(52)
+    raw |= rng.integers(0, 2, LANES, dtype=np.uint64) << np.uint64(63)
+    segments = rng.integers(0, p.rng.choice([3, 64]), LANES)
+    angle, segment, row = p.given(raw.view(np.uint32).reshape(LANES, 2).T), p.given(segments), p.results(2)
+    p.add(f"v_trig_preop_f64 {v(row, 2)}, {v(angle, 2)}, {v(segment)}")
+    parts = [_part_of_two_over_pi(a, int(b)) for a, b in zip(raw.view(np.float64), segments, strict=True)]
+    _write_floats(p, row, np.array(parts))
 
 
 # ---- conversions by a scale (gfx950) --------------------------------------------------------------------------------
