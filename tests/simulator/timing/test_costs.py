@@ -11,7 +11,7 @@ import pytest
 from wavecast.simulator.devices import Device
 from wavecast.simulator.errors import AssemblyError
 from wavecast.simulator.program.kernel import Kernel
-from wavecast.simulator.timing.compute_unit import Demand, kernel_form, price
+from wavecast.simulator.timing.compute_unit import Demand, KnownCosts, kernel_form, price
 from wavecast.simulator.timing.compute_unit.layout import NO_LIMIT, TICKS_PER_CLK, WHOLE, Cost
 from wavecast.simulator.traffic import Traffic
 
@@ -103,3 +103,24 @@ def test_waits(costs_of: Callable[..., np.ndarray], text: str, left: tuple[int, 
 def test_a_wait_that_is_not_understood_is_refused(costs_of: Callable[..., np.ndarray]) -> None:
     with pytest.raises(AssemblyError, match=r"'s_waitcnt somecnt\(1\)' waits for no counter that is known"):
         costs_of(["s_waitcnt somecnt(1)", "s_endpgm"])
+
+
+def test_costs_that_are_known_are_those_of_the_constants(
+    device: Device, kernel_of: Callable[..., Kernel], traffic_of: Callable[..., Traffic]
+) -> None:
+    """Moving any constant gives what ``price`` gives; what the kernel has no instruction for is not priced again."""
+    kernel = kernel_of(LOADS_AND_STORES)
+    form = kernel_form(kernel, traffic_of(kernel, device, 10), device)
+    known, demand = KnownCosts(form), Demand(l2=1000.0, memory=5000.0)
+    point = known.price(device, demand, warm=0.0)
+    unmoved = set()
+    for key in device.uncertain:
+        for end in (device.quantities[key].low, device.quantities[key].high):
+            moved = device.with_value(key, end)
+            costs = known.price(moved, demand, warm=0.0)
+            np.testing.assert_array_equal(costs.ticks, price(form, moved, demand, warm=0.0))
+            if costs is point:
+                unmoved.add(key)
+    assert {"fences.writeback_clk", "atomics.latency_clk", "lds.latency_clk", "hbm.read_tb_s"} <= unmoved
+    assert not {"l1.latency_clk", "l2.store_ack_clk", "l2.latency_clk"} & unmoved
+    assert known.price(device, Demand(l2=2000.0), warm=0.0).key != point.key

@@ -11,14 +11,15 @@ from wavecast.simulator.devices import Device
 from wavecast.simulator.timing.clock import issue_efficiency, matrix_clock_ghz
 from wavecast.simulator.timing.combine import COMPUTE_UNIT, combine_us
 from wavecast.simulator.timing.compute_unit import (
+    Costs,
     Demand,
     Filling,
     KernelForm,
+    KnownCosts,
     Part,
     Spent,
     Streams,
     UnitTime,
-    price,
     run_unit,
 )
 from wavecast.simulator.timing.memory_time import busy_us, crowded_us, memory_terms, serial_us, warm_share
@@ -42,6 +43,34 @@ _OF_TERM = {
 
 
 @dataclass(frozen=True, slots=True)
+class Life:
+    """What the average workgroup's waves spend their time on.
+
+    Attributes:
+        spent_clk: float64 (instructions, Spent), cycles of all waves of the average workgroup.
+        parts_clk: The same by what it goes to.
+    """
+
+    spent_clk: np.ndarray
+    parts_clk: dict[Part, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """A simulation of a compute unit, and what it says about the launch.
+
+    Attributes:
+        time: The simulation.
+        life: Of the average workgroup.
+        missing_clk: Cycles of it by which the simulated streams are too short.
+    """
+
+    time: UnitTime
+    life: Life
+    missing_clk: float
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """A launch to be timed.
 
@@ -54,6 +83,7 @@ class Case:
         slots: Workgroups that run at once, of those that the schedule knows.
         position: Where it stands in its stream.
         warm: Whether an earlier launch left its data in the memory-side cache.
+        costs: Costs of the instructions by what they depend on.
         known: Simulations by what went into them.
     """
 
@@ -65,7 +95,11 @@ class Case:
     slots: int
     position: Position
     warm: bool
-    known: dict[tuple[int, bytes, Filling], UnitTime] = field(default_factory=dict)
+    costs: KnownCosts = field(init=False)
+    known: dict[tuple[int, bytes, Filling], Simulated] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "costs", KnownCosts(self.form))
 
     @property
     def traffic(self) -> Traffic:
@@ -76,25 +110,13 @@ class Case:
         """Workgroups that a compute unit holds at once, as far as there are so many."""
         return self.traffic.residency.workgroups_per_cu
 
-    def simulated(self, streams: Streams, costs: np.ndarray, filling: Filling) -> UnitTime:
+    def simulated(self, streams: Streams, costs: Costs, filling: Filling) -> Simulated:
         """The result of ``run_unit``, kept: most constants do not matter to most kernels."""
-        key = (id(streams), costs.tobytes(), filling)
+        key = (id(streams), costs.key, filling)
         if key not in self.known:
-            self.known[key] = run_unit(streams, costs, filling)
+            time = run_unit(streams, costs.ticks, filling)
+            self.known[key] = Simulated(time, *_life(self, time))
         return self.known[key]
-
-
-@dataclass(frozen=True, slots=True)
-class Life:
-    """What the average workgroup's waves spend their time on.
-
-    Attributes:
-        spent_clk: float64 (instructions, Spent), cycles of all waves of the average workgroup.
-        parts_clk: The same by what it goes to.
-    """
-
-    spent_clk: np.ndarray
-    parts_clk: dict[Part, float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,8 +292,7 @@ def _rounds(
     def demand(*names: Bound) -> float:
         return max((shared.get(name, 0.0) for name in names), default=0.0) * per_group_clk
 
-    costs = price(
-        case.form,
+    costs = case.costs.price(
         device,
         Demand(demand(Bound.L2), demand(Bound.MALL, Bound.HBM), demand(Bound.ATOMICS), demand(Bound.FENCES)),
         warm=warm_share(case.traffic, device) if case.warm else 0.0,
@@ -289,13 +310,12 @@ def _rounds(
         spread=device.l1.latency_spread,
     )
     found = case.simulated(streams, costs, filling)
-    clk = found.finish_clk
+    clk, ends_clk = found.time.finish_clk, found.time.ends_clk
     if workgroups > count:
         before, last = fillings // 2 * slots, (fillings - 1) * slots
-        clk += float(found.ends_clk[last - 1] - found.ends_clk[before - 1]) * (workgroups - count) / (last - before)
-    life, missing_clk = _life(case, found)
+        clk += float(ends_clk[last - 1] - ends_clk[before - 1]) * (workgroups - count) / (last - before)
     # What the streams leave out takes the waves of each slot, one workgroup after another, as long as what they have.
-    return clk + missing_clk / streams.waves * workgroups / slots, life
+    return clk + found.missing_clk / streams.waves * workgroups / slots, found.life
 
 
 def _life(case: Case, found: UnitTime) -> tuple[Life, float]:

@@ -368,6 +368,8 @@ def _held_clk(instruction: Instruction) -> float:
 def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> np.ndarray:
     """Costs of every instruction, int64 (instructions, COSTS), in ticks.
 
+    Reads no constant that does not matter to the kernel, as far as that is easily told: see ``KnownCosts``.
+
     Args:
         form: The kernel with its traffic.
         device: Constants.
@@ -382,15 +384,18 @@ def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> n
     if issue.half_rate_clk is not None:
         clk[form.half, Cost.ISSUE] = clk[form.half, Cost.BUSY] = issue.half_rate_clk
     # Matrix cycles pass at the clock that the device holds under matrix load, counted in cycles of the peak clock.
-    clock = np.where(form.is_8bit, device.compute.matrix_clock_8bit_ghz, device.compute.matrix_clock_ghz)
-    clk[form.matrix, Cost.BUSY] = form.matrix_clk * device.compute.clock_ghz / clock
+    if len(form.matrix):
+        clock = np.where(form.is_8bit, device.compute.matrix_clock_8bit_ghz, device.compute.matrix_clock_ghz)
+        clk[form.matrix, Cost.BUSY] = form.matrix_clk * device.compute.clock_ghz / clock
     clk[form.scalar, Cost.ISSUE] = issue.salu_clk + form.holds[form.scalar]
     clk[form.scalar, Cost.BUSY] = issue.valu_clk
     clk[form.branch, Cost.ISSUE] = issue.salu_clk
     clk[form.branch, Cost.JUMP] = max(0.0, issue.branch_clk - issue.salu_clk)
     clk[form.branch, Cost.BUSY] = issue.valu_clk
-    clk[form.lds, Cost.LATENCY_L1] = device.lds.latency_clk
-    clk[form.exchanges, Cost.LDS] = _DWORD * device.compute.wave_lanes / device.lds.bytes_per_clk
+    if len(form.lds):
+        clk[form.lds, Cost.LATENCY_L1] = device.lds.latency_clk
+    if len(form.exchanges):
+        clk[form.exchanges, Cost.LDS] = _DWORD * device.compute.wave_lanes / device.lds.bytes_per_clk
     clk[form.scalar_memory, Cost.LATENCY_L1] = issue.argument_load_clk
     clk[form.scalar_memory, Cost.LATER_LATENCY] = min(device.l1.scalar_latency_clk, issue.argument_load_clk)
     # Where the traffic knows nothing, as of an access without active lanes.
@@ -405,9 +410,12 @@ def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> n
     _price_machine(clk, form, device)
     _price_memory(clk, form, device, demand, warm)
     # Nothing is written back on a device whose one L2 all see: the warp stands until its stores have come there.
-    clk[form.orders, Cost.ISSUE] += device.fences.writeback_clk
-    clk[form.write_backs, Cost.LATENCY_L1] = device.fences.writeback_clk + device.mall.latency_clk
-    clk[form.invalidations, Cost.ISSUE] = issue.valu_clk + device.fences.invalidate_clk
+    if len(form.orders):
+        clk[form.orders, Cost.ISSUE] += device.fences.writeback_clk
+    if len(form.write_backs):
+        clk[form.write_backs, Cost.LATENCY_L1] = device.fences.writeback_clk + device.mall.latency_clk
+    if len(form.invalidations):
+        clk[form.invalidations, Cost.ISSUE] = issue.valu_clk + device.fences.invalidate_clk
     return _in_ticks(clk)
 
 
@@ -460,8 +468,9 @@ def address_clk(facts: Facts, device: Device) -> np.ndarray:
     unmerged = (_QUADS_PER_CYCLE / device.l1.merged_quads_per_clk - 1) / (_QUADS_PER_CYCLE - 1)
     clk = facts.run_clk + (facts.quad_clk - facts.run_clk) * unmerged
     narrow = facts.stores & (facts.asked < _DWORD * facts.lanes)
-    by_quad = np.maximum(facts.quad_clk, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk)
-    clk = np.where(narrow, by_quad, clk)
+    if narrow.any():
+        by_quad = np.maximum(facts.quad_clk, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk)
+        clk = np.where(narrow, by_quad, clk)
     clk = np.where(facts.spills, facts.asked / _ADDRESS_BYTES_PER_CLK, clk)
     return np.where(facts.on_lds, 0.0, clk)
 
@@ -469,7 +478,9 @@ def address_clk(facts: Facts, device: Device) -> np.ndarray:
 def _address_clk_of_lines(facts: Facts, device: Device) -> np.ndarray:
     stored = facts.sectors * (device.l2.sector_bytes or 0) / device.l1.store_bytes_per_clk
     narrow = facts.stores & (facts.asked < _DWORD * facts.lanes)
-    stored = np.where(narrow, np.maximum(stored, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk), stored)
+    if narrow.any():
+        by_quad = np.maximum(stored, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk)
+        stored = np.where(narrow, by_quad, stored)
     clk = np.where(facts.stores | facts.atomics, stored, facts.lines)
     clk = np.where(facts.spills, facts.asked / _LINE_BYTES, clk)
     return np.where(facts.on_lds, 0.0, clk)
@@ -487,8 +498,10 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
     clk[index, Cost.BEYOND_L2] = np.where(loads, beyond_l2 / np.maximum(beyond_l1, 1e-9), 0.0)
     clk[index, Cost.BEYOND_MALL] = np.where(loads, beyond_mall / np.maximum(beyond_l1, 1e-9), 0.0)
     clk[index, Cost.ORDERED] = loads & bool(device.l1.in_order)
-    clk[index[stores], Cost.LATENCY_L2] = device.l2.store_ack_clk
-    clk[index[atomics], Cost.LATENCY_L1] = device.atomics.latency_clk
+    if stores.any():
+        clk[index[stores], Cost.LATENCY_L2] = device.l2.store_ack_clk
+    if atomics.any():
+        clk[index[atomics], Cost.LATENCY_L1] = device.atomics.latency_clk
     clk[index, Cost.POSTED] = stores
     moved = np.where(loads, facts.l2_bytes, 0.0)
     past = np.maximum(clk[index, Cost.BEYOND_L1], 1e-9)
@@ -501,8 +514,9 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
         return amount * weights / total * workgroups / executed / share if total else np.zeros(len(index))
 
     whole = np.maximum(facts.requests - facts.partial, 0) * device.write_segment_bytes / device.l2.write_tb_s
-    part = facts.partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us * 1e6
-    l2_weights = moved / device.l2.read_tb_s + np.where(stores, whole + part, 0.0)
+    if facts.partial.any():
+        whole += facts.partial * device.l2.write_request_clk / device.l2_channels / device.clk_per_us * 1e6
+    l2_weights = moved / device.l2.read_tb_s + np.where(stores, whole, 0.0)
     clk[index, Cost.L2] = spread(demand.l2, l2_weights, past)
     missed = np.maximum(facts.l2_requests - facts.l2_hits, 0)
     missed = missed * np.where(loads, moved / np.maximum(facts.l2_requests, 1), device.l2.line_bytes)

@@ -6,7 +6,7 @@ finds for an instruction then stands for all its executions.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -74,50 +74,68 @@ def prepare_streams(
     for position in chosen:
         of_group = runs[runs["position"] == position]
         parts += [_cut(of_group[of_group["wave"] == wave], instructions) for wave in range(waves)]
-    lengths = np.array([len(part) for part in parts], dtype=np.int64)
-    last = np.cumsum(lengths)
-    again = np.concatenate([_again(part) for part in parts])
+    last = np.cumsum([len(part) for part in parts])
+    first = np.concatenate([[0], last[:-1]])
     code = np.concatenate(parts)
-    missing = _missing(parts, waves, misses or {})
-    return Streams(code, again, missing, last - lengths, last, waves)
+    # All executions of an instruction beside one another, stream by stream. Sorting short integers takes linear time.
+    order = np.argsort(code.astype(np.min_scalar_type(int(code.max()))), kind="stable")
+    stream = np.repeat(np.arange(len(parts)), last - first)[order]
+    again = np.empty(len(code), dtype=np.bool_)
+    again[order] = _is_like_the_one_before(code[order], stream)
+    missing = _missing(code, order, stream, waves, misses or {})
+    return Streams(code, again, missing, first, last, waves)
 
 
-def _missing(parts: Sequence[np.ndarray], waves: int, misses: Mapping[int, np.ndarray]) -> np.ndarray:
+def _is_like_the_one_before(*columns: np.ndarray) -> np.ndarray:
+    alike = np.zeros(len(columns[0]), dtype=np.bool_)
+    alike[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
+    return alike
+
+
+def _missing(
+    code: np.ndarray, order: np.ndarray, stream: np.ndarray, waves: int, misses: Mapping[int, np.ndarray]
+) -> np.ndarray:
     """Share of 2**32 for each instruction of the streams, int64.
 
     A wave's execution of a load misses as often as the same execution by the same wave of other workgroups. The first
     executions of a loop that is cut miss more often, as a rule, than those left out; some of their misses become hits,
     or the other way round, until as many miss as of all.
+
+    Args:
+        code: int32, static instructions of all streams.
+        order: int64, their places, sorted by instruction and then by place.
+        stream: int64, the stream that each of these places belongs to.
+        waves: Of a workgroup.
+        misses: See ``prepare_streams``.
     """
-    shares = [np.full(len(part), UNKNOWN, dtype=np.float64) for part in parts]
+    found = np.full(len(code), UNKNOWN, dtype=np.int64)
+    ends = np.cumsum(np.bincount(code, minlength=max(misses, default=0) + 1))
     for index, counts in misses.items():
+        begin, end = ends[index - 1] if index else 0, ends[index]
+        if begin == end:
+            continue
         table = counts[..., 1] / np.maximum(counts[..., 0], 1)
         overall = float(counts[..., 1].sum()) / max(1, int(counts[..., 0].sum()))
-        places = [np.flatnonzero(part == index) for part in parts]
-        found = [table[number % waves][_rounds(len(place), table)] for number, place in enumerate(places)]
-        mean = float(np.concatenate(found).mean()) if any(map(len, found)) else overall
-        for number, (share, place, values) in enumerate(zip(shares, places, found, strict=True)):
-            if mean > overall:
-                # Of the misses of a wave every so many, in each workgroup others; waves beside one another agree.
-                kept = (np.cumsum(values > 0) + number // waves * _PHASE) * _GOLDEN % 1 < overall / mean
-                share[place] = np.where(kept, values, 0.0)
-            elif mean < 1:
-                share[place] = values + (1 - values) * (overall - mean) / (1 - mean)
-            else:
-                share[place] = values
-    joined = np.concatenate(shares)
-    return np.where(joined == UNKNOWN, UNKNOWN, np.rint(joined * WHOLE)).astype(np.int64)
+        number = stream[begin:end]
+        starts = _starts(number)
+        values = table[number % waves, np.minimum(np.arange(end - begin) - starts, table.shape[1] - 1)]
+        mean = float(values.mean())
+        if mean > overall:
+            # Of the misses of a wave every so many, in each workgroup others; waves beside one another agree.
+            before = np.concatenate([[0], np.cumsum(values > 0)])
+            rank = before[1:] - before[starts]
+            kept = (rank + number // waves * _PHASE) * _GOLDEN % 1 < overall / mean
+            values = np.where(kept, values, 0.0)
+        elif mean < 1:
+            values = values + (1 - values) * (overall - mean) / (1 - mean)
+        found[order[begin:end]] = np.rint(values * WHOLE)
+    return found
 
 
-def _rounds(count: int, table: np.ndarray) -> np.ndarray:
-    """Columns of a table of rounds for a wave's executions of a load, in their order."""
-    return np.minimum(np.arange(count), table.shape[1] - 1)
-
-
-def _again(code: np.ndarray) -> np.ndarray:
-    again = np.ones(len(code), dtype=np.bool_)
-    again[np.unique(code, return_index=True)[1]] = False
-    return again
+def _starts(sorted_values: np.ndarray) -> np.ndarray:
+    """int64, for each entry where the first of those equal to it stands."""
+    first = np.flatnonzero(~_is_like_the_one_before(sorted_values))
+    return np.repeat(first, np.diff(np.append(first, len(sorted_values))))
 
 
 def _cut(runs: np.ndarray, instructions: int) -> np.ndarray:
@@ -125,8 +143,11 @@ def _cut(runs: np.ndarray, instructions: int) -> np.ndarray:
     length = (runs["end"] - runs["first"]).astype(np.int64)
     if int((length * runs["repeats"]).sum()) <= instructions:
         return _expanded(runs, runs["repeats"])
-    _, names = np.unique(runs[["first", "end", "repeats"]], return_inverse=True)
-    begin, size, rounds = groups_of(names.astype(np.int64), _LONGEST_GROUP)
+    names = np.zeros(len(runs), dtype=np.int64)
+    for column in ("first", "end", "repeats"):
+        _, numbers = np.unique(runs[column], return_inverse=True)
+        _, names = np.unique(names * len(runs) + numbers, return_inverse=True)
+    begin, size, rounds = groups_of(names, _LONGEST_GROUP)
     for most in _ROUNDS:
         kept = np.minimum(runs["repeats"], most)
         up_to = np.concatenate([[0], np.cumsum(length * kept)])
