@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 import torch.distributed as dist
 
-from wavecast.kernels.all_gather_matmul import all_gather_matmul
+from wavecast.kernels.all_gather_matmul import all_gather_matmul, api
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -72,3 +74,21 @@ def test_a_single_scale_of_any_shape_is_for_all_rows(shape: tuple[int, ...]) -> 
         a, [b], dist.group.WORLD, a_inverse=scale, b_inverses=[ONE], out_dtypes=[torch.bfloat16]
     )
     assert torch.equal(out, torch.full((4, 6), 16.0, dtype=torch.bfloat16))
+
+
+def test_the_path_is_chosen_for_the_gpu_that_has_the_shard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another GPU of the machine, of another kind, may be the current one."""
+    current = ["sm_90"]
+
+    @contextmanager
+    def launch_device(tensor: object) -> Iterator[None]:
+        current.append("gfx942")
+        yield
+        current.pop()
+
+    monkeypatch.setattr(api, "launch_device", launch_device)
+    monkeypatch.setattr(api, "active_arch", lambda: current[-1])
+    monkeypatch.setattr(api, "is_symmetric", lambda group, device: True)
+    shard = SimpleNamespace(device=SimpleNamespace(type="cuda"), shape=(64, 128))
+    facts = api.facts_of(shard, 256, SimpleNamespace(size=lambda: 4))  # type: ignore[arg-type]
+    assert (facts.arch, facts.ranks, facts.rows, facts.length) == ("gfx942", 4, 64, 128)

@@ -123,11 +123,13 @@ def all_gather_matmul(
 
 
 def facts_of(shard: torch.Tensor, columns: int, group: dist.ProcessGroup, *, along_sum: bool = False) -> Facts:
-    """What the choice of a path depends on."""
+    """What the choice of a path depends on: of the GPU that has the shard, which need not be the current one."""
     device = shard.device
+    with launch_device(shard):
+        arch = active_arch() if device.type != "cpu" else None
     return Facts(
         device=device.type,
-        arch=active_arch() if device.type != "cpu" else None,
+        arch=arch,
         ranks=group.size(),
         symmetric=is_symmetric(group, device),
         rows=shard.shape[0],
