@@ -7,9 +7,10 @@ from dataclasses import replace
 import pytest
 
 from wavecast.simulator.devices import load_device
-from wavecast.simulator.timing import Position
+from wavecast.simulator.timing import Bound, Position
 from wavecast.simulator.timing.gemm import Configuration, GemmProblem, Tile, predict_gemm
-from wavecast.simulator.timing.modelled import StagedCopy, TiledProduct, kept_bytes, predict_modelled
+from wavecast.simulator.timing.modelled import StagedCopy, TiledProduct, predict_modelled
+from wavecast.simulator.traffic.dirty import NOTHING
 
 H200, MI300X = load_device("h200"), load_device("mi300x")
 COPY = StagedCopy(items=13_200, programs=132, read_bytes=2 << 30, write_bytes=1 << 30, joined=False)
@@ -53,10 +54,11 @@ def test_a_product_alone_runs_at_the_clock_of_a_rested_device() -> None:
     assert first.predicted_us > hot.predicted_us
 
 
-def test_what_is_kept_is_the_share_of_writes_in_what_came_last() -> None:
-    room, copies = H200.l2.bytes_per_xcd, H200.l2.read_copies
-    assert copies == 1.5
-    # Of a copy, a line and a half for what is read and one for what is written.
-    assert kept_bytes(3 * room, 3 * room, H200) == pytest.approx(1.5 * room / 2.5)
-    assert kept_bytes(0.1 * room, 0.2 * room, H200) == pytest.approx(0.2 * room)
-    assert kept_bytes(room, room, MI300X) == 0.0
+@pytest.mark.parametrize("work", [COPY, PRODUCT], ids=["copy", "product"])
+def test_what_the_l2_keeps_is_paid_for_by_the_launch_after(work: StagedCopy | TiledProduct) -> None:
+    first = predict_modelled(work, H200, before=NOTHING)
+    then = predict_modelled(work, H200, before=first.left)
+    assert first.left.dirty_bytes == first.kept_bytes > 0
+    chained = predict_modelled(work, H200)
+    assert first.terms[Bound.HBM] < then.terms[Bound.HBM] == pytest.approx(chained.terms[Bound.HBM])
+    assert predict_modelled(work, MI300X).kept_bytes == 0.0 if work is COPY else True

@@ -13,6 +13,7 @@ from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import Bound, Position, predict_time
 from wavecast.simulator.timing.neighbours import after_writes, among_neighbours, l2_kept_share
 from wavecast.simulator.traffic import Traffic
+from wavecast.simulator.traffic.dirty import NOTHING
 
 CAPACITY = 8 * 4 * 2**20
 
@@ -92,18 +93,18 @@ def test_both_maps_of_the_l2_have_neighbours(build: Callable[..., Traffic], devi
 
 def test_what_one_l2_still_holds_is_paid_for_by_the_launch_that_pushes_it_out(build: Callable[..., Traffic]) -> None:
     h200 = load_device("h200")
-    room = h200.l2.bytes_per_xcd * h200.compute.num_xcd
-    traffic = build(8 * 2**20, last_write_back_bytes=3 * 2**20)  # reads and writes 8 MiB each
-    alone, held = after_writes(traffic, h200, held_bytes=0.0)
-    assert (alone.hbm_write_bytes, held) == (5 * 2**20, 3 * 2**20)
-    # What others left stays where there is room for both, goes as far as there is none, and at most as a whole.
-    for left, pushed in ((2**20, 0), (room - 10 * 2**20, 6 * 2**20)):
-        after, held = after_writes(traffic, h200, held_bytes=left)
-        assert (after.hbm_write_bytes, held) == (5 * 2**20 + pushed, 3 * 2**20 + left - pushed)
-    large = build(room, last_write_back_bytes=room // 2)
-    assert after_writes(large, h200, held_bytes=2**20)[0].hbm_write_bytes == room - room // 2 + 2**20
+    traffic = build(8 * 2**20)  # reads and writes 8 MiB each
+    alone, left = after_writes(traffic, h200, before=NOTHING)
+    assert (alone.hbm_write_bytes, left.dirty_bytes) == (0, 8 * 2**20)
+    # 16 MiB each of lines: beside the first there is hardly room for the second, and the third pushes as much out as
+    # it leaves.
+    written = []
+    for _ in range(4):
+        after, left = after_writes(traffic, h200, before=left)
+        written.append(after.hbm_write_bytes)
+    assert written[0] == 0 < written[1] < written[-1] == pytest.approx(8 * 2**20, rel=0.01)
 
 
 def test_where_launches_write_back_at_their_end_nothing_is_left(build: Callable[..., Traffic], device: Device) -> None:
     traffic = build(8 * 2**20, last_write_back_bytes=3 * 2**20)
-    assert after_writes(traffic, device, held_bytes=0.0) == (traffic, 0.0)
+    assert after_writes(traffic, device, before=NOTHING) == (traffic, NOTHING)

@@ -179,3 +179,9 @@ def test_sampling_error() -> None:
     values = np.concatenate([np.full(64, 90.0), np.full(64, 100.0), np.full(64, 110.0)])
     # Cluster means 90, 100, 110: standard deviation 10, over the square root of three clusters, over the mean.
     assert sampling_error(values, clusters, 10_000) == pytest.approx(10 / 3**0.5 / 100 * (1 - 0.0192) ** 0.5)
+
+
+def test_clusters_begin_at_even_and_at_odd_ids() -> None:
+    """Of lines that two neighbours share, those of every second workgroup are new: half of the counted ones."""
+    sample = choose_workgroups(64 * 32, load_device("h200"), strides=(64,), work_per_workgroup=3e4)
+    assert 0.4 < np.mean(sample.workgroups[sample.counted] % 2 == 0) < 0.6

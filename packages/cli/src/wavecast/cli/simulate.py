@@ -388,6 +388,9 @@ def facts_of_kernel(
     )
 
 
+# What ``ncu`` has left dirty in the L2 when a launch begins: an H200's counters see launches that only read 64 MiB and
+# more write so much.
+_LEFT_BY_PROFILER_BYTES = 2.4e6
 # What ``choose_predicted`` found since ``predict_run`` looked.
 _TUNINGS: list[Tuning] = []
 
@@ -870,18 +873,19 @@ def stream_times(launches: Sequence[AnyLaunch], device: Device) -> list[AnyTime]
     """Times in one stream: the first launch finds an idle queue and pays for waking it, the others follow at once."""
     from wavecast.simulator.timing import Position, after_writes, predict_time
     from wavecast.simulator.timing.modelled import predict_modelled
+    from wavecast.simulator.traffic.dirty import NOTHING
 
     times: list[AnyTime] = []
-    held_bytes = 0.0
+    left = NOTHING
     for launch in launches:
         found: Any = launch.result
         if isinstance(found, ModelledResult):
             position = Position.BACK_TO_BACK if times else Position.FIRST
-            modelled = predict_modelled(found.work, device, position=position, rested=True)
+            modelled = predict_modelled(found.work, device, position=position, rested=True, before=left)
             times.append(modelled)
-            held_bytes = modelled.kept_bytes
+            left = modelled.left
             continue
-        traffic, held_bytes = after_writes(found.traffic, device, held_bytes=held_bytes)
+        traffic, left = after_writes(found.traffic, device, before=left)
         if times and traffic is found.traffic:
             times.append(found.time)
         else:
@@ -946,9 +950,7 @@ def _modelled_facts(launch: AnyLaunch, time: ModelledTime) -> LaunchFacts:
         release_fences=0,
         last_write_back_bytes=time.kept_bytes,
         counters={
-            "memory.hbm_read_bytes": read,
-            "memory.hbm_write_bytes": written - time.kept_bytes,
-            "memory.bytes_transferred_hbm": read + written - time.kept_bytes,
+            **_counted_memory(read, written, launch.result.device),
             "memory.l2_read_sectors": time.l2_read_bytes / SECTOR_BYTES,
             "memory.l2_write_sectors": written / SECTOR_BYTES,
             "memory.bytes_transferred_l2": time.l2_read_bytes + written,
@@ -983,10 +985,7 @@ def _predicted_counters(launch: AnyLaunch) -> dict[str, float]:
         found["memory.l2_read_sectors"] = traffic.l2_read_bytes / SECTOR_BYTES
         found["memory.l2_write_sectors"] = traffic.l2_write_bytes / SECTOR_BYTES
         found["memory.bytes_transferred_l2"] = traffic.l2_read_bytes + traffic.l2_write_bytes
-        # What its one L2 still holds at the end is not written: the counters of the launch do not have it.
-        written = traffic.fabric_write_bytes - traffic.last_write_back_bytes
-        found["memory.hbm_write_bytes"] = written
-        found["memory.bytes_transferred_hbm"] = traffic.fabric_read_bytes + written
+        found |= _counted_memory(traffic.fabric_read_bytes, traffic.fabric_write_bytes, launch.result.device)
         found["memory.load_sectors"] = sum(row.sectors for row in traffic.instructions if row.kind == "load")
         found["memory.store_sectors"] = sum(row.sectors for row in traffic.instructions if row.kind == "store")
         # Writes are counted in sectors here, and hits of lines read: neither is what the profiler counts.
@@ -995,6 +994,19 @@ def _predicted_counters(launch: AnyLaunch) -> dict[str, float]:
         requests = traffic.l2_read_requests + traffic.l2_write_requests
         found["memory.bytes_transferred_l2"] = requests * LINE_BYTES
     return {name: float(value) for name, value in found.items()}
+
+
+def _counted_memory(read_bytes: float, written_bytes: float, device: Device) -> dict[str, float]:
+    """Counters of HBM on a device whose L2 keeps at the end what is dirty in it; the profiler empties it before."""
+    from wavecast.simulator.traffic.dirty import Residue, written_among
+
+    before = Residue(_LEFT_BY_PROFILER_BYTES, _LEFT_BY_PROFILER_BYTES)
+    written, _ = written_among(read_bytes, written_bytes, device, before=before)
+    return {
+        "memory.hbm_read_bytes": read_bytes,
+        "memory.hbm_write_bytes": written,
+        "memory.bytes_transferred_hbm": read_bytes + written,
+    }
 
 
 def _shared_instructions(result: LaunchResult) -> float:

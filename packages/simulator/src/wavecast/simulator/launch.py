@@ -38,7 +38,7 @@ from wavecast.simulator.traffic import (
 )
 
 # Workgroups of each part of a launch whose instruction streams are recorded for the timing.
-_RECORDED = 8
+_RECORDED = 32
 # Kernels kept parsed and translated: more than any experiment launches.
 _KERNELS = 256
 

@@ -83,6 +83,9 @@ _CONFLICTS = (
 _SHARED = ("smsp__inst_executed_op_shared_ld.sum", "smsp__inst_executed_op_shared_st.sum")
 _HITS, _MISSES = (f"lts__t_sectors_srcunit_tex_lookup_{what}.sum" for what in ("hit", "miss"))
 _L2 = "lts__t_{}_srcunit_tex_op_{}.sum"
+# As they come to the L1s. Behind the coalescer of requests, at the L2 itself, what several multiprocessors ask for at
+# once counts once: half of what products read.
+_READ_SECTORS = "l1tex__m_xbar2l1tex_read_sectors.sum"
 
 METRICS: tuple[Metric, ...] = (
     Metric(
@@ -121,9 +124,7 @@ METRICS: tuple[Metric, ...] = (
         _one(_L2.format("requests", "write")),
         _one("TCP_TCC_WRITE_REQ_sum"),
     ),
-    Metric(
-        "memory.l2_read_sectors", "Sectors of 32 bytes that these loads want", _one(_L2.format("sectors", "read")), None
-    ),
+    Metric("memory.l2_read_sectors", "Sectors of 32 bytes that the L2 sends to L1s", _one(_READ_SECTORS), None),
     Metric(
         "memory.l2_write_sectors",
         "Sectors of 32 bytes that these stores want",
@@ -133,7 +134,7 @@ METRICS: tuple[Metric, ...] = (
     Metric(
         "memory.bytes_transferred_l2",
         "Bytes between L1 and L2: sectors, on AMD whole lines as in Metrix",
-        _sum(_L2.format("sectors", "read"), _L2.format("sectors", "write"), factor=SECTOR_BYTES),
+        _sum(_READ_SECTORS, _L2.format("sectors", "write"), factor=SECTOR_BYTES),
         _sum("TCC_REQ_sum", factor=LINE_BYTES),
     ),
     Metric(

@@ -77,6 +77,7 @@ class Lds:
     banks: int = _in("count")
     bytes_per_clk: float = _in("B/clk")
     latency_clk: float = _in("clk")
+    reserved_bytes: int | None = _optional("B")
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from wavecast.simulator.program.kernel import Kernel
 # Instructions one wave may execute: far above any real kernel, low enough that an endless loop is reported in seconds.
 DEFAULT_BUDGET = 1_000_000_000
 _RING_RECORDS = 4096
+_GOLDEN_RATIO = 0.6180339887498949
 # A checked instruction makes two records at most, and the ring is emptied after the one that fills it.
 _SPARE_RECORDS = 1
 _RING_RUNS = 4096
@@ -145,6 +146,17 @@ class Engine:
         return SlicedLaunch(launch, ring)
 
 
+def spread_evenly(total: int, count: int) -> np.ndarray:
+    """Positions of ``count`` among ``total``, or all of them: one in each part of equal length, int64.
+
+    Where in its part follows the golden ratio: equal distances would fall in step with the rows of a grid, and find
+    the workgroups of one column of it only.
+    """
+    count = min(count, total)
+    part = np.arange(count)
+    return ((part + (part * _GOLDEN_RATIO + 0.5) % 1.0) * (total / max(1, count))).astype(np.int64)
+
+
 def _run(
     launch: LaunchState, workgroups: np.ndarray, executed: np.ndarray, record: int, observer: Observer | None
 ) -> tuple[WorkgroupState, list[np.ndarray]]:
@@ -163,8 +175,7 @@ def _run(
     ring = None if observer is None else record_ring(_RING_RECORDS + _SPARE_RECORDS)
     state = WorkgroupState(launch, ring, _RING_RECORDS)
     recorded = np.zeros(len(workgroups), dtype=np.bool_)
-    chosen = min(record, len(workgroups))
-    recorded[(np.arange(chosen) * 2 + 1) * len(workgroups) // max(1, 2 * chosen)] = True
+    recorded[spread_evenly(len(workgroups), record)] = True
     run_ring = np.zeros(_RING_RUNS, dtype=RUN)
     runs: list[np.ndarray] = []
     while True:

@@ -17,6 +17,7 @@ from wavecast.simulator.timing.memory_time import mixed_us
 from wavecast.simulator.timing.model import launch_us
 from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity
 from wavecast.simulator.timing.uncertainty import interval, sensitivities
+from wavecast.simulator.traffic.dirty import Residue, held_bytes, writes_back, written_among
 
 _BYTES_PER_US = 1e6  # of one TB/s
 # What passes through L2 when the parts of a group agree: the maximum and the count are updated, each after a fence of
@@ -76,6 +77,7 @@ class ModelledTime:
         hbm_read_bytes: From HBM.
         written_bytes: To L2.
         kept_bytes: Of these, what the L2 still holds at the end and nobody has written to HBM.
+        left: What the launch and those before it have left there.
         sensitivity: Uncertain constants, the one that moves the result most first.
         device: Digest of the device specification.
     """
@@ -90,12 +92,18 @@ class ModelledTime:
     hbm_read_bytes: float
     written_bytes: float
     kept_bytes: float
+    left: Residue
     sensitivity: tuple[Sensitivity, ...]
     device: str
 
 
 def predict_modelled(
-    work: Work, device: Device, *, position: Position = Position.BACK_TO_BACK, rested: bool = False
+    work: Work,
+    device: Device,
+    *,
+    position: Position = Position.BACK_TO_BACK,
+    rested: bool = False,
+    before: Residue | None = None,
 ) -> ModelledTime:
     """Predict how long a launch takes that is not executed.
 
@@ -104,10 +112,12 @@ def predict_modelled(
         device: Where.
         position: Where it stands in its stream.
         rested: Whether nothing hot came before, as where single calls are measured.
+        before: What earlier launches of the stream left in the L2, see ``written_among``.
     """
     if isinstance(work, StagedCopy):
-        return _copy(work, device, position)
-    found = predict_gemm(work.problem, device, work.configuration, position=position, rested=rested)
+        return _copy(work, device, position, before)
+    how = work.configuration
+    found = predict_gemm(work.problem, device, how, position=position, rested=rested, before=before)
     return ModelledTime(
         predicted_us=found.predicted_us,
         low_us=found.low_us,
@@ -118,26 +128,22 @@ def predict_modelled(
         l2_read_bytes=found.l2_read_bytes,
         hbm_read_bytes=found.hbm_read_bytes,
         written_bytes=found.written_bytes,
-        kept_bytes=kept_bytes(found.hbm_read_bytes, found.written_bytes, device),
+        kept_bytes=_kept_bytes(found.hbm_read_bytes, found.written_bytes, device),
+        left=found.left,
         sensitivity=found.sensitivity,
         device=found.device,
     )
 
 
-def kept_bytes(read_bytes: float, written_bytes: float, device: Device) -> float:
-    """What an L2 that writes nothing back at the end of a launch holds of its writes: their share of what came last."""
-    copies = device.l2.read_copies
-    if copies is None or not written_bytes:
-        return 0.0
-    room = device.l2.bytes_per_xcd * device.compute.num_xcd * copies
-    return min(written_bytes, room * written_bytes / (copies * read_bytes + written_bytes))
+def _kept_bytes(read_bytes: float, written_bytes: float, device: Device) -> float:
+    return 0.0 if writes_back(device) else held_bytes(read_bytes, written_bytes, device)
 
 
-def _copy(work: StagedCopy, device: Device, position: Position) -> ModelledTime:
+def _copy(work: StagedCopy, device: Device, position: Position, before: Residue | None) -> ModelledTime:
     def time_us(changed: Device) -> float:
-        return combine_us(_copy_terms(work, changed, position), changed)
+        return combine_us(_copy_terms(work, changed, position, before), changed)
 
-    terms = _copy_terms(work, device, position)
+    terms = _copy_terms(work, device, position, before)
     point_us = combine_us(terms, device)
     moved = sensitivities(time_us, device, point_us=point_us)
     low, high = interval(time_us, device, moved, point_us=point_us)
@@ -154,7 +160,8 @@ def _copy(work: StagedCopy, device: Device, position: Position) -> ModelledTime:
         l2_read_bytes=work.read_bytes,
         hbm_read_bytes=work.read_bytes,
         written_bytes=work.write_bytes,
-        kept_bytes=kept_bytes(work.read_bytes, work.write_bytes, device),
+        kept_bytes=_kept_bytes(work.read_bytes, work.write_bytes, device),
+        left=written_among(work.read_bytes, work.write_bytes, device, before=before)[1],
         sensitivity=moved,
         device=device.digest,
     )
@@ -173,11 +180,12 @@ def _waits_us(work: StagedCopy, device: Device) -> float:
     return waits_clk / device.clk_per_us
 
 
-def _copy_terms(work: StagedCopy, device: Device, position: Position) -> dict[Bound, float]:
+def _copy_terms(work: StagedCopy, device: Device, position: Position, before: Residue | None) -> dict[Bound, float]:
     """µs by resource: an item is read while the one before it is written."""
+    written, _ = written_among(work.read_bytes, work.write_bytes, device, before=before)
     rounds = -(-work.items // work.programs)
     terms = dict.fromkeys(Bound, 0.0)
-    moving_us = mixed_us(work.read_bytes, work.write_bytes, device.hbm)
+    moving_us = mixed_us(work.read_bytes, written, device.hbm)
     terms[Bound.HBM] = moving_us
     terms[Bound.L2] = (
         work.read_bytes / (device.l2.bulk_read_tb_s or device.l2.read_tb_s) + work.write_bytes / device.l2.write_tb_s

@@ -7,6 +7,7 @@ from dataclasses import replace
 from wavecast.simulator.devices import Device
 from wavecast.simulator.timing.prediction import Position
 from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic
+from wavecast.simulator.traffic.dirty import Residue, writes_back, written_among
 
 _READS = (AccessKind.LOAD, AccessKind.LDS_DIRECT)
 
@@ -50,24 +51,18 @@ def among_neighbours(
     return replace(traffic, with_plain_map=among_neighbours(plain, device, position=position, warm=warm, fresh=fresh))
 
 
-def after_writes(traffic: Traffic, device: Device, *, held_bytes: float) -> tuple[Traffic, float]:
-    """A launch's traffic on a device that writes nothing back at the end of a launch, and what its L2 then holds dirty.
-
-    Its one L2 keeps what was written last, so a launch pays for what others left, as far as it pushes that out, and not
-    for what it leaves itself.
+def after_writes(traffic: Traffic, device: Device, *, before: Residue) -> tuple[Traffic, Residue]:
+    """A launch's traffic on a device that writes nothing back at the end of a launch, and what it leaves to the next.
 
     Args:
         traffic: As executed, with an L2 that is empty at first.
         device: The constants.
-        held_bytes: What earlier launches of the stream left dirty.
+        before: What earlier launches of the stream left.
     """
-    if device.l2.write_back_bytes_per_clk is not None:
-        return traffic, 0.0
-    kept = min(traffic.last_write_back_bytes, traffic.hbm_write_bytes)
-    room = device.l2.bytes_per_xcd * device.compute.num_xcd
-    pushed = min(held_bytes, max(0.0, held_bytes + traffic.footprint_bytes - room))
-    written = traffic.hbm_write_bytes - kept + pushed
-    return replace(traffic, hbm_write_bytes=round(written)), kept + held_bytes - pushed
+    if writes_back(device):
+        return traffic, before
+    written, left = written_among(traffic.hbm_read_bytes, traffic.hbm_write_bytes, device, before=before)
+    return replace(traffic, hbm_write_bytes=round(written)), left
 
 
 def l2_kept_share(traffic: Traffic, device: Device) -> float:

@@ -7,7 +7,9 @@ Where the device has sectors, what a workgroup writes to one sector goes to the 
 the profiler of an H200 counts 1.8 million write requests of 67 million scattered bytes whose neighbours follow.
 
 A line that does not fit takes a place at random: a set that is read round and round and does not quite fit still hits
-in part, as k-means and sparse products on MI300A do, where least recently used would leave nothing.
+in part, as k-means and sparse products on MI300A do, where least recently used would leave nothing. On an H200 it does
+leave nothing: what one workgroup reads twice, 160 KB of it, is all found again, and of 240 KB 3 %. There the line that
+was used last the longest ago goes, and what the workgroups have of shared memory is no part of L1.
 """
 
 from __future__ import annotations
@@ -31,26 +33,34 @@ from wavecast.simulator.traffic.caches import (
     sectors_of,
 )
 
-_FIELDS = 5
-_SECTORS, _LOW, _HIGH, _WRITER = 1, 2, 3, 4
+_FIELDS = 6
+_SECTORS, _LOW, _HIGH, _WRITER, _USED = 1, 2, 3, 4, 5
+# CUDA programming guide, compute capability 9.0: what the multiprocessor sets apart as shared memory.
+_SHARED_SIZES = tuple(1024 * size for size in (0, 8, 16, 32, 64, 100, 132, 164, 196, 228))
 _HALF = np.uint64(0xFFFFFFFF)
 
 
-def empty_l1(device: Device, workgroups_per_cu: int) -> np.ndarray:
+def empty_l1(device: Device, workgroups_per_cu: int, lds_bytes: int = 0) -> np.ndarray:
     """The part of an L1 that one workgroup has.
 
     Args:
         device: Sizes.
         workgroups_per_cu: Workgroups that share it.
+        lds_bytes: Of each, which L1 lacks where both are one memory.
 
     Returns:
         uint64 (sets, ways): line numbers. Where the device has sectors, as many columns follow for each of: sectors
-        that were read, bytes 0 to 63 and 64 to 127 that were written, and the last writer, an instruction plus one.
+        that were read, bytes 0 to 63 and 64 to 127 that were written, the last writer, an instruction plus one, and
+        the time of the last use.
     """
     lines = device.l1.bytes_per_cu // device.l1.line_bytes
     sets = lines // device.l1.ways
-    columns = max(1, device.l1.ways // workgroups_per_cu) * (1 if device.l2.sector_bytes is None else _FIELDS)
-    return np.full((sets, columns), EMPTY, dtype=np.uint64)
+    left = 1.0
+    if device.lds.reserved_bytes is not None:
+        shared = workgroups_per_cu * (lds_bytes + device.lds.reserved_bytes)
+        left -= next((size for size in _SHARED_SIZES if size >= shared), _SHARED_SIZES[-1]) / device.l1.bytes_per_cu
+    ways = max(1, int(device.l1.ways * left) // workgroups_per_cu)
+    return np.full((sets, ways * (1 if device.l2.sector_bytes is None else _FIELDS)), EMPTY, dtype=np.uint64)
 
 
 @compiled
@@ -61,8 +71,14 @@ def l1_set_of(line: Any, sets: Any) -> Any:
         line: uint64.
         sets: A power of two.
     """
-    shift = 32
-    while shift and np.int64(1) << shift >= sets:
+    bits = 0
+    while np.int64(1) << bits < sets:
+        bits += 1
+    # Half of the groups on the other half, down to one: by whole groups, so that no bits between are lost.
+    shift = bits
+    while 0 < shift <= 16:
+        shift *= 2
+    while shift >= bits and shift > 0:
         line ^= line >> np.uint64(shift)
         shift //= 2
     return np.int64(line & np.uint64(sets - 1))
@@ -106,20 +122,35 @@ def send_all_written(l1: np.ndarray, levels: np.ndarray) -> Any:
 
 
 @compiled
-def _write(row: np.ndarray, event: Any, misses: Any, levels: np.ndarray) -> Any:
-    """Take in a write; returns whether its line was not there."""
+def _write(row: np.ndarray, event: Any, now: Any, levels: np.ndarray) -> Any:
+    """Take in a write."""
     ways = len(row) // _FIELDS
-    way, hit = way_of(row[:ways], event["line"], misses)
+    way, hit = _oldest_way(row, event["line"])
     if not hit:
         send_written(row, way, levels)
         row[way] = event["line"]
+    row[_USED * ways + way] = now
     touched = sectors_of(event["low"], event["high"])
     for sector in range(4):
         levels[event["instruction"], Level.WRITTEN_SECTORS] += touched >> sector & 1
     row[_LOW * ways + way] |= event["low"]
     row[_HIGH * ways + way] |= event["high"]
     row[_WRITER * ways + way] = np.uint64(event["instruction"] + 1)
-    return not hit
+
+
+@compiled
+def _oldest_way(row: np.ndarray, line: Any) -> Any:
+    """(way, hit): where the line is, or a place for it: a free one, or that of the line unused for longest."""
+    ways = len(row) // _FIELDS
+    oldest = 0
+    for way in range(ways):
+        if row[way] == line:
+            return way, True
+        if row[way] == EMPTY:
+            return way, False
+        if row[_USED * ways + way] < row[_USED * ways + oldest]:
+            oldest = way
+    return oldest, False
 
 
 @compiled
@@ -169,13 +200,14 @@ def settle(
         One beyond the last event that is left.
     """
     part = events[first:last]
-    misses = np.uint64(0)
+    misses, now = np.uint64(0), np.uint64(0)
     # Lines of one execution follow one another.
     wave, order, has_missed = -1, -1, False
     for position in in_step(part["order"]):
         event = part[position]
+        now += np.uint64(1)
         if is_sectored and event["kind"] == WRITE:
-            misses += np.uint64(_write(l1[l1_set_of(event["line"], l1.shape[0])], event, misses, levels))
+            _write(l1[l1_set_of(event["line"], l1.shape[0])], event, now, levels)
             continue
         if event["kind"] != READ:
             continue
@@ -187,11 +219,12 @@ def settle(
         row = l1[l1_set_of(line, l1.shape[0])]
         ways = len(row) // _FIELDS if is_sectored else len(row)
         tags = row[:ways]
-        way, hit = way_of(tags, line, misses)
+        way, hit = _oldest_way(row, line) if is_sectored else way_of(tags, line, misses)
         missing = np.int64(15)
         if is_sectored:
             if not hit:
                 send_written(row, way, levels)
+            row[_USED * ways + way] = now
             touched = sectors_of(event["low"], event["high"])
             have = np.int64(row[ways + way])
             missing = touched & ~have

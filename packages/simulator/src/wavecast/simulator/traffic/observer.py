@@ -98,7 +98,8 @@ class TrafficObserver:
         self._resident = self._residency.workgroups_per_cu * device.compute.num_cu
         # Fewer workgroups than fit share a compute unit if the grid does not fill the device.
         filling = -(-total_workgroups // device.compute.num_cu)
-        self._l1 = empty_l1(device, max(1, min(self._residency.workgroups_per_cu, filling)))
+        sharing = max(1, min(self._residency.workgroups_per_cu, filling))
+        self._l1 = empty_l1(device, sharing, kernel.resources.lds_bytes)
         self._is_sectored = device.l2.sector_bytes is not None
         self._maps = (hashed_map(device), plain_map(device))
         self._caches: list[_Caches] = []

@@ -18,8 +18,9 @@ _CLUSTERS = 16
 # The variance between clusters is not known from fewer.
 _FEWEST_CLUSTERS = 4
 _GOLDEN_RATIO = 0.6180339887498949
-# Of the distance between the places of clusters along the first axis, by which they are off an even one at most.
-_UNEVEN = 0.25
+# Of the distance between the places of clusters along the first axis, by which they are off an even one at most; and
+# workgroups, by so many at least: else all clusters begin at even ids, where two neighbours share each line.
+_UNEVEN, _FEWEST_UNEVEN = 0.25, 2
 # Work that a sample is sized to, in wave instructions: about half a second of the host.
 _WORK = 1.2e7
 # Of a line that a wave instruction touches, beside the instruction's own.
@@ -161,7 +162,8 @@ def _first_ids(total_workgroups: int, shape: _Shape, stratum: float, xcds: int, 
     wanted: np.ndarray
     if strides and strides[0] > shape.row:
         # Even distances, but for a part of them: see ``choose_workgroups`` on powers of two.
-        turns = np.argsort(np.argsort(numbers * _GOLDEN_RATIO % 1.0)) + _UNEVEN * places
+        uneven = min(1.0, max(_UNEVEN, _FEWEST_UNEVEN * shape.clusters / strides[0]))
+        turns = np.argsort(np.argsort(numbers * _GOLDEN_RATIO % 1.0)) + uneven * places
         along = (first_of_all + turns * strides[0] / shape.clusters) % strides[0]
         wanted = (numbers + places) * (most // strides[0]) // shape.clusters * strides[0] + along
     else:

@@ -12,6 +12,7 @@ from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic.caches import Flow, Level
 from wavecast.simulator.traffic.coalescing import Count
+from wavecast.simulator.traffic.dirty import held_bytes, writes_back
 from wavecast.simulator.traffic.footprint import BufferRange, Footprint, GridLines, Growth, grid_lines
 from wavecast.simulator.traffic.memory_access import AccessKind, MemoryAccess
 from wavecast.simulator.traffic.residency import Residency
@@ -147,15 +148,10 @@ def summarise(
 
 
 def _held_at_the_end(observed: Observed, read_bytes: float, written_bytes: int, device: Device) -> int:
-    """Dirty bytes in the L2s at the end: more than were simulated where lines that are read lie there more than once.
-
-    The simulated capacity is what is left for one copy of each; what is written has one only.
-    """
-    held = float(min(observed.last_write_back_bytes, written_bytes))
-    copies = device.l2.read_copies
-    if copies is not None and held:
-        held *= copies * (read_bytes + written_bytes) / (copies * read_bytes + written_bytes)
-    return min(round(held), written_bytes)
+    """Dirty bytes in the L2s at the end: those simulated where all are then written back, else as ``held_bytes``."""
+    if writes_back(device):
+        return min(observed.last_write_back_bytes, written_bytes)
+    return round(held_bytes(read_bytes, written_bytes, device))
 
 
 def _read_misses(observed: Observed, read: GridLines) -> tuple[float, float]:

@@ -55,7 +55,7 @@ def prepare_streams(
     Args:
         execution: With recorded runs.
         instructions: About as many of a wave are kept at most; more where the code without any loop is longer.
-        workgroups: Of the pool, at most; spread evenly over the recorded ones.
+        workgroups: Of the pool, at most; the recorded ones with the least work to those with the most, evenly.
         misses: Of loads by their index, as in ``InstructionTraffic.l1_misses``; nothing known of the others.
 
     Raises:
@@ -68,7 +68,8 @@ def prepare_streams(
         )
     recorded = np.unique(runs["position"])
     count = min(workgroups, len(recorded))
-    chosen = recorded[(np.arange(count) * 2 + 1) * len(recorded) // (2 * count)]
+    by_work = recorded[np.argsort(execution.instructions_per_workgroup[recorded], kind="stable")]
+    chosen = np.sort(by_work[(np.arange(count) * 2 + 1) * len(recorded) // (2 * count)])
     waves = int(runs["wave"].max()) + 1
     parts = []
     for position in chosen:

@@ -16,6 +16,7 @@ from wavecast.simulator.timing.gemm.tile import Configuration
 from wavecast.simulator.timing.memory_time import fills_us, mixed_us, write_back_us
 from wavecast.simulator.timing.model import launch_us
 from wavecast.simulator.timing.prediction import Bound, Position
+from wavecast.simulator.traffic.dirty import NOTHING, Residue, written_among
 
 _BYTES_PER_US = 1e6  # of one TB/s
 _PARTIAL_BYTES = 4
@@ -54,6 +55,7 @@ class GemmEvaluation:
         step: Cycles of a step.
         rounds: Work of the compute unit that finishes last.
         moved: Bytes.
+        left: What it leaves in an L2 that writes nothing back at its end.
     """
 
     total_us: float
@@ -62,6 +64,7 @@ class GemmEvaluation:
     step: Step
     rounds: Rounds
     moved: Movement
+    left: Residue = NOTHING
 
     @property
     def compute_unit_us(self) -> float:
@@ -86,6 +89,7 @@ def evaluate_gemm(
     warm: bool = False,
     mechanisms: Mechanisms = ALL,
     rested: bool = False,
+    before: Residue | None = None,
 ) -> GemmEvaluation:
     """Time a launch at the clock that its own work leaves it.
 
@@ -97,18 +101,21 @@ def evaluate_gemm(
         warm: Whether an equal launch just before left its operands in the caches.
         mechanisms: What is taken into account.
         rested: Whether nothing hot came before: power is averaged over longer than a launch, so one alone runs faster.
+        before: What earlier launches left in the L2, see ``written_among``.
     """
     device = _rested(device) if rested else device
     rounds = count_rounds(problem, configuration, device, quantized=mechanisms.quantization)
     moved = _moved(problem, configuration, device, rounds, warm=warm, mechanisms=mechanisms)
     step = step_clk(problem, configuration, device)
+    hbm_written, left = written_among(moved.hbm_read, moved.written, device, before=before)
     norm = device.combine.pipeline_norm
 
     def at(clock_ghz: float) -> GemmEvaluation:
         terms = _terms(problem, configuration, device, step, rounds, moved, clock_ghz)
+        terms[Bound.HBM] = mixed_us(moved.hbm_read, hbm_written, device.hbm)
         working_us = combine_us(terms, device, norm=norm)
         terms[Bound.LAUNCH] += launch_us(device, position, working_us=working_us)
-        return GemmEvaluation(combine_us(terms, device, norm=norm), terms, clock_ghz, step, rounds, moved)
+        return GemmEvaluation(combine_us(terms, device, norm=norm), terms, clock_ghz, step, rounds, moved, left)
 
     if not mechanisms.clock:
         return at(device.compute.clock_ghz)
@@ -206,7 +213,6 @@ def _terms(
     terms[Bound.MALL] = mixed_us(moved.fabric_read, moved.written, device.mall) + fills
     last_bytes = moved.written * min(1.0, slots / workgroups)
     terms[Bound.WRITE_BACK] = write_back_us(min(last_bytes, device.l2.bytes_per_xcd * device.compute.num_xcd), device)
-    terms[Bound.HBM] = mixed_us(moved.hbm_read, moved.written, device.hbm)
     return terms
 
 

@@ -14,6 +14,7 @@ from wavecast.simulator.timing.gemm.problem import GemmError, GemmProblem
 from wavecast.simulator.timing.gemm.tile import Configuration
 from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity
 from wavecast.simulator.timing.uncertainty import interval, sensitivities
+from wavecast.simulator.traffic.dirty import Residue
 
 # A library's heuristic may take a kernel that is slower by so much than its best one.
 _CHOICE_TOLERANCE = 0.25
@@ -38,6 +39,7 @@ class GemmPrediction:
         fabric_read_bytes: Into the L2s.
         hbm_read_bytes: From HBM.
         written_bytes: Written.
+        left: What it leaves in an L2 that writes nothing back at its end.
         flop: Operations that the result needs.
         sensitivity: Uncertain constants, the one that moves the result most first.
         device: Digest of the device specification.
@@ -56,6 +58,7 @@ class GemmPrediction:
     fabric_read_bytes: float
     hbm_read_bytes: float
     written_bytes: float
+    left: Residue
     flop: int
     sensitivity: tuple[Sensitivity, ...]
     device: str
@@ -75,6 +78,7 @@ def predict_gemm(
     warm: bool = False,
     mechanisms: Mechanisms = ALL,
     rested: bool = False,
+    before: Residue | None = None,
 ) -> GemmPrediction:
     """Predict how long a matrix multiplication takes.
 
@@ -86,6 +90,7 @@ def predict_gemm(
         warm: Whether an equal launch just before left its operands in the caches.
         mechanisms: What is taken into account; for ablations.
         rested: Whether nothing hot came before it, as where single launches are measured.
+        before: What earlier launches left in the L2, see ``written_among``.
 
     Raises:
         GemmError: if the device cannot run the kernel, or has no matrix instruction for the operands.
@@ -93,6 +98,7 @@ def predict_gemm(
     """
     position = Position(position)
     how: dict[str, Any] = {"position": position, "warm": warm, "mechanisms": mechanisms, "rested": rested}
+    how["before"] = before
     ranked = rank_kernels(problem, device, kernel, **how)
     configuration, point = ranked[0]
     near = [entry for entry in ranked[1:] if entry[1].total_us <= (1 + _CHOICE_TOLERANCE) * point.total_us]
@@ -117,6 +123,7 @@ def predict_gemm(
         fabric_read_bytes=point.moved.fabric_read,
         hbm_read_bytes=point.moved.hbm_read,
         written_bytes=point.moved.written,
+        left=point.left,
         flop=problem.flop,
         sensitivity=moved,
         device=device.digest,
@@ -132,6 +139,7 @@ def rank_kernels(
     warm: bool = False,
     mechanisms: Mechanisms = ALL,
     rested: bool = False,
+    before: Residue | None = None,
 ) -> list[tuple[Configuration, GemmEvaluation]]:
     """Kernels with their times, the fastest first; of a library only those worth a look at its memory traffic.
 
@@ -149,12 +157,9 @@ def rank_kernels(
     # Without traffic a time is cheap, and too short by what memory adds: good enough to choose whom to look at.
     if len(candidates) > _FULLY_EVALUATED:
         candidates.sort(key=lambda entry: _quick_us(problem, entry, device, position, mechanisms))
+    how: dict[str, Any] = {"position": position, "warm": warm, "mechanisms": mechanisms, "rested": rested}
     timed = [
-        (
-            entry,
-            evaluate_gemm(problem, entry, device, position=position, warm=warm, mechanisms=mechanisms, rested=rested),
-        )
-        for entry in candidates[:_FULLY_EVALUATED]
+        (entry, evaluate_gemm(problem, entry, device, before=before, **how)) for entry in candidates[:_FULLY_EVALUATED]
     ]
     return sorted(timed, key=lambda entry: entry[1].total_us)
 
