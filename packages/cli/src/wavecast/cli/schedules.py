@@ -237,6 +237,7 @@ def fastest_line(rows: Sequence[Row], say: Callable[[float], str]) -> str | None
         return f"best: {best.variant}; overlapping gains nothing here"
     from wavecast.simulator.overlap.verdict import ALIKE
 
+    why = (best.cause or "").partition(";")[0]  # the rest stands in its own line
     if (best.speedup or 1.0) < 1 + ALIKE:
-        return f"best: {best.variant}, but no more than {baseline.variant} within what runs differ by: {best.cause}"
-    return f"best: {best.variant}, {say(best.speedup or 1.0)} times as fast as {baseline.variant}: {best.cause}"
+        return f"best: {best.variant}, but no more than {baseline.variant} within what runs differ by: {why}"
+    return f"best: {best.variant}, {say(best.speedup or 1.0)} times as fast as {baseline.variant}: {why}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,7 @@ MEASURED = (
     (4096, 1024, 512),
 )  # fmt: skip
 PARTS = (PRODUCT_ALONE, COLLECTIVE_ALONE)
+SIGNALS = (1, 2, 4, 8)  # of a chunk, to compare
 GATHER_VARIANTS = ("sequence", "decomposed", "native-upstream", "wavecast")
 SCATTER_VARIANTS = ("sequence", "decomposed", "wavecast")
 
@@ -70,14 +72,29 @@ def gather_schedule(variant: str, shape: Shape, device: str, dtype: str = "bf16"
 
 
 def gather_alternatives(variant: str, shape: Shape, device: str, dtype: str = "bf16") -> dict[str, Schedule]:
-    """The transports of our own path, by what moves chunks: the one that the plan takes, and the others."""
+    """Other transports for our own path: by what moves chunks, and with more or fewer signals a chunk than planned."""
+    from wavecast.kernels.async_tp.selection import MOST_SIGNALS
     from wavecast.simulator.overlap.program import ENGINES
 
     if variant != "wavecast":
         return {}
     node, product = _node(shape, device), _product(shape, dtype)
     engines = [engine for engine in ENGINES if engine != "blit" or node.link.blit_workgroups is not None]
-    return {engine: _gather(product, node, wavecast_program(product, node, engine=engine)) for engine in engines}
+    programs = {engine: wavecast_program(product, node, engine=engine) for engine in engines}
+    rows, planned = product.m // node.ranks, _plan(product, node).transport
+    for signals in SIGNALS:
+        finer = _signal_rows(rows, signals)
+        if finer != planned.signal_rows and -(-rows // finer) * node.ranks <= MOST_SIGNALS:
+            name = f"{planned.engine} with {-(-rows // finer)} signals a chunk"
+            programs[name.replace(" 1 signals", " 1 signal")] = wavecast_program(product, node, signals=signals)
+    return {name: _gather(product, node, program) for name, program in programs.items()}
+
+
+def _signal_rows(rows: int, signals: int) -> int:
+    """Rows of a signal, where a chunk has so many at most: whole tiles of any size."""
+    from wavecast.kernels.async_tp.transport import SIGNAL_ROWS
+
+    return min(rows, -(--(-rows // signals) // SIGNAL_ROWS) * SIGNAL_ROWS)
 
 
 def _gather(product: Product, node: Node, program: Program) -> Schedule:
@@ -129,28 +146,39 @@ def _product(shape: Shape, dtype: str) -> Product:
     return Product(shape["m"], shape["n"], shape["k"], dtype, OUT_BYTES)
 
 
-def wavecast_program(product: Product, node: Node, *, engine: Engine | None = None) -> Program:
+def wavecast_program(
+    product: Product, node: Node, *, engine: Engine | None = None, signals: int | None = None
+) -> Program:
     """What ``wavecast.kernels.all_gather_matmul`` puts on its streams, from the plan that it makes itself.
 
     Args:
         product: Shape.
         node: GPUs.
         engine: What moves chunks; None leaves it to the plan.
+        signals: Signals of a chunk, at most; None leaves them to the plan.
     """
-    from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
     from wavecast.simulator.overlap.program import Program
 
     ranks = node.ranks
     if product.m % ranks:
         raise misuse(f"{product.m} rows do not divide by {ranks} GPUs", hint="give a multiple: --shape m=…")
-    element = ELEMENT_BYTES[product.dtype]
-    plan = plan_all_gather_matmul(
-        shard_rows=product.m // ranks, columns=product.n, length=product.k, ranks=ranks, element_bytes=element,
-        arch=node.device.arch, full_mesh=node.link.full_mesh, engine=engine,
-        tma_bytes=(OUT_BYTES, element * product.k),
-    )  # fmt: skip
+    plan = _plan(product, node, engine)
+    if signals is not None:
+        told = replace(plan.transport, signal_rows=_signal_rows(product.m // ranks, signals))
+        plan = replace(plan, transport=told)
     streams = [stream for rank in range(ranks) for stream in _wavecast_streams(product, node, plan, rank)]
     return Program("all-gather+matmul wavecast", ranks, tuple(streams))
+
+
+def _plan(product: Product, node: Node, engine: Engine | None = None) -> AllGatherMatmulPlan:
+    from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
+
+    element = ELEMENT_BYTES[product.dtype]
+    return plan_all_gather_matmul(
+        shard_rows=product.m // node.ranks, columns=product.n, length=product.k, ranks=node.ranks,
+        element_bytes=element, arch=node.device.arch, full_mesh=node.link.full_mesh, engine=engine,
+        tma_bytes=(OUT_BYTES, element * product.k),
+    )  # fmt: skip
 
 
 def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int) -> list[Stream]:
