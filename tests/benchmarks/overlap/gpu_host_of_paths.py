@@ -1,6 +1,6 @@
 """What PyTorch's paths of all-gather+matmul cost the host: ``python tests/benchmarks/overlap/gpu_host_of_paths.py``.
 
-Two processes share one NVIDIA GPU, whose work is waited for before every round, so that no queue is full. The native
+Two and four processes share one NVIDIA GPU, whose work is waited for before every round, so that no queue is full. The native
 path is measured as it is for NVIDIA, and as upstream writes it for ROCm: copies in pieces of at most 1 MiB, and no
 barrier before the first of them. The rows are 4,096 and the columns 1,024, whose kernel leaves multiprocessors free for
 the copies that it waits for. Of a round of calls the mean counts, of the rounds the least.
@@ -27,14 +27,16 @@ ROUNDS, CALLS = 15, 5
 
 
 def main() -> None:
-    """Measure on both ranks; the first one prints."""
+    """Measure on all ranks; the first one prints."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     os.environ["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # a warning a call, for a shard that is in no symmetric memory
-    group = RankGroup(["cuda:0"] * 2, step_s=60)
-    try:
-        group.run(measure)
-    finally:
-        group.close()
+    for ranks in (2, 4):
+        print(f"{ranks} ranks:", flush=True)
+        group = RankGroup(["cuda:0"] * ranks, step_s=60)
+        try:
+            group.run(measure)
+        finally:
+            group.close()
 
 
 def measure(me: Rank) -> None:
