@@ -1,9 +1,9 @@
 """What PyTorch's paths of all-gather+matmul cost the host: ``python tests/benchmarks/overlap/gpu_host_of_paths.py``.
 
-Two and four processes share one NVIDIA GPU, whose work is waited for before every round, so that no queue is full. The native
-path is measured as it is for NVIDIA, and as upstream writes it for ROCm: copies in pieces of at most 1 MiB, and no
-barrier before the first of them. The rows are 4,096 and the columns 1,024, whose kernel leaves multiprocessors free for
-the copies that it waits for. Of a round of calls the mean counts, of the rounds the least.
+Two and four processes share one NVIDIA GPU, whose work is waited for before every round, so that no queue is full. The
+native path is measured as it is for NVIDIA, and as upstream writes it for ROCm: copies in pieces of at most 1 MiB, and
+no barrier before the first of them. The rows are 4,096 and the columns 1,024, whose kernel leaves multiprocessors free
+for the copies that it waits for. Of a round of calls the mean counts, of the rounds the least.
 """
 
 from __future__ import annotations

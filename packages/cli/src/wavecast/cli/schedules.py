@@ -213,7 +213,7 @@ def _timeline(outcome: Outcome, name: str) -> Timeline:
     bars = tuple(
         Bar(
             span.rank, span.stream, span.queue, kind(span), span.name, span.ready_us, span.start_us, span.end_us,
-            span.units, span.size_bytes,
+            span.units, span.size_bytes, span.waited_us,
         )
         for span in outcome.spans
     )  # fmt: skip

@@ -21,6 +21,7 @@ class Bar:
         end_us: When it ended.
         units: Compute units that it held, at most.
         size_bytes: Bytes of a copy.
+        waited_us: Of that time, what each of a product's workgroups waited for chunks, on average.
     """
 
     rank: int
@@ -33,6 +34,7 @@ class Bar:
     end_us: float
     units: int
     size_bytes: int
+    waited_us: float
 
 
 KINDS = ("product", "collective", "transfer", "local", "signal", "wait")

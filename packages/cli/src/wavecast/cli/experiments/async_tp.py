@@ -94,7 +94,8 @@ def _signal_rows(rows: int, signals: int) -> int:
     """Rows of a signal, where a chunk has so many at most: whole tiles of any size."""
     from wavecast.kernels.async_tp.transport import SIGNAL_ROWS
 
-    return min(rows, -(--(-rows // signals) // SIGNAL_ROWS) * SIGNAL_ROWS)
+    each = -(-rows // signals)
+    return min(rows, -(-each // SIGNAL_ROWS) * SIGNAL_ROWS)
 
 
 def _gather(product: Product, node: Node, program: Program) -> Schedule:

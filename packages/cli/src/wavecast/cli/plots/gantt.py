@@ -11,7 +11,8 @@ from wavecast.cli.timeline import Bar, Timeline
 
 NAME = "timeline"
 COLUMNS = (
-    "variant", "gpu", "stream", "queue", "kind", "name", "ready_us", "start_us", "end_us", "compute_units", "bytes",
+    "variant", "gpu", "stream", "queue", "kind", "name", "ready_us", "start_us", "end_us", "waited_us", "compute_units",
+    "bytes",
 )  # fmt: skip
 
 
@@ -52,7 +53,7 @@ def picture(comparison: Comparison) -> Picture | str:
     rows = [
         (
             panel.label, bar.rank, bar.stream, bar.queue, bar.kind, bar.name, bar.ready_us, bar.start_us, bar.end_us,
-            bar.units, bar.size_bytes,
+            bar.waited_us, bar.units, bar.size_bytes,
         )
         for panel in panels
         for bar in panel.timeline.bars

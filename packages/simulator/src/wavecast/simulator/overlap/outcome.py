@@ -22,6 +22,7 @@ class Span:
         waited_us: Of a kernel's workgroups, mean time that each held a unit and waited for signals.
         units: Most units that it held at once.
         size_bytes: Bytes of a copy.
+        late: Of a kernel's workgroups, those that did something else before their first tile.
     """
 
     rank: int
@@ -35,6 +36,7 @@ class Span:
     waited_us: float = 0.0
     units: int = 0
     size_bytes: int = 0
+    late: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,8 +96,7 @@ class Simulation:
             start, units = running.started_us or ready, running.peak
             waited = running.spun_us / max(1, running.workgroups)
         elif operation.kind == "copy":
-            started = yield from self._copy(item, operation)
-            start, units = started
+            start, units = yield from self._copy(item, operation)
         elif operation.kind == "write-signal" and item.queue < 0:
             self.write(operation.rank, operation.signal, operation.value)
         elif operation.kind == "wait-signal" and item.queue < 0:
@@ -121,9 +120,13 @@ class Simulation:
                 yield self.env.timeout(self.node.link.event_us)
         else:
             start = yield from self._barrier(item, operation)
-        size = operation.size_bytes if operation.kind == "copy" else 0
-        times = ready, start, self.env.now, waited
-        self.spans.append(Span(stream.rank, stream.name, item.queue, operation.kind, item.title, *times, units, size))
+        self.spans.append(
+            Span(
+                stream.rank, stream.name, item.queue, operation.kind, item.title, ready, start, self.env.now, waited,
+                units, operation.size_bytes if operation.kind == "copy" else 0,
+                sum(count for _, count in getattr(operation, "late_workgroups", ())),
+            )
+        )  # fmt: skip
 
     def _event(self, name: str) -> simpy.Event:
         return self.events.setdefault(name, self.env.event())

@@ -31,6 +31,7 @@ class Verdict:
         hidden: Share of the collective's time that is hidden, 0 to 1.
         lanes: Most copies from other GPUs that were under way at once.
         units: Most compute units that one of them held.
+        fetchers: Workgroups of a product that fetch before they multiply.
         starved: What waited longest, of all but products, for compute units or a copy engine after its turn had come;
             empty: nothing did.
         starved_us: How long.
@@ -47,6 +48,7 @@ class Verdict:
     hidden: float
     lanes: int
     units: int
+    fetchers: int
     starved: str
     starved_us: float
     reason: str
@@ -79,7 +81,7 @@ def judge(outcome: Outcome, node: Node, *, whole_us: float, collective: Collecti
     starved_us = longest.start_us - longest.ready_us
     verdict = Verdict(
         outcome.total_us, product_us, exposed_us, moving_us, exposed_us - moving_us, stretch_us, waited_us, hidden,
-        lanes, units, longest.name if starved_us > 0 else "", starved_us, "",
+        lanes, units, max(span.late for span in mine), longest.name if starved_us > 0 else "", starved_us, "",
     )  # fmt: skip
     return _with_reason(verdict, node, collective, whole_us)
 
@@ -109,6 +111,8 @@ def _with_reason(verdict: Verdict, node: Node, collective: CollectiveTime, whole
     if node.link.full_mesh and 0 < verdict.lanes < links:
         named += f"; copies use {verdict.lanes} of {links} links at a time"
     held = f"; transfers hold up to {verdict.units} compute units" if verdict.units else ""
+    if verdict.fetchers:
+        held += f"; {verdict.fetchers} workgroups fetch before they multiply"
     if verdict.starved_us > _STARVED * verdict.total_us:
         held += f"; {verdict.starved} waits {verdict.starved_us:,.0f} µs for its turn on compute units or an engine"
     return replace(verdict, reason=f"{head}; beside the product {named}{held}")

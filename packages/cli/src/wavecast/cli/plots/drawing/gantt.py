@@ -32,6 +32,7 @@ NAMES = {
     "wait": "wait",
 }
 TEXT_SHARE = 0.05  # of the axis that a bar must take to carry its time
+WAIT_SHARE = 0.05  # of a product's time that waits must take to be written
 LINE_IN = 0.26
 
 
@@ -39,7 +40,8 @@ def draw_gantt(comparison: Comparison, panels: Sequence[Panel]) -> Figure:
     """A panel for every variant, a line for every stream, on one axis of time."""
     what = (
         "What the streams of the GPU that ends last do when; GPUs start together. Dotted: a wait for an event or a "
-        "signal, or an operation whose turn has come and that waits for compute units or a copy engine."
+        "signal, or an operation whose turn has come and that waits for compute units or a copy engine. Numbers: µs; "
+        "of a product also what its workgroups wait for chunks, on average."
     )
     end_us = max(panel.timeline.total_us for panel in panels)
     with style():
@@ -75,10 +77,13 @@ def _panel(area: Axes, panel: Panel, end_us: float) -> None:
 
 
 def _label(area: Axes, bar: Bar, line: int) -> None:
-    light = bar.kind in ("transfer", "local")
+    light, taken_us = bar.kind in ("transfer", "local"), bar.end_us - bar.start_us
+    text = significant(taken_us)
+    if bar.waited_us > WAIT_SHARE * taken_us:
+        text += f", {significant(bar.waited_us)} waiting"
     area.text(
-        (bar.start_us + bar.end_us) / 2, line, significant(bar.end_us - bar.start_us), ha="center", va="center",
-        fontsize=7, color="black" if light else "white",
+        (bar.start_us + bar.end_us) / 2, line, text, ha="center", va="center", fontsize=7,
+        color="black" if light else "white",
     )  # fmt: skip
 
 
