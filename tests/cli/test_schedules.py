@@ -90,6 +90,10 @@ def test_transports_are_compared() -> None:
     ways = row.cause.partition("transports: ")[2]
     for name in ("copy-engine", "blit", "fetcher"):
         assert f"{name} " in ways
+    assert "24 workgroups fetch before they multiply" in row.cause
+    assert "fetcher with 1 signal a chunk " in ways  # the plan has 4 of 256 rows
+    assert "fetcher with 4 signals" not in ways
+    assert "fetcher with 8 signals" not in ways
 
 
 def test_our_reduce_scatter_computes_the_others_parts_first_and_its_own_waits_for_the_last_to_come() -> None:

@@ -80,7 +80,7 @@ def gather_alternatives(variant: str, shape: Shape, device: str, dtype: str = "b
         return {}
     node, product = _node(shape, device), _product(shape, dtype)
     engines = [engine for engine in ENGINES if engine != "blit" or node.link.blit_workgroups is not None]
-    programs = {engine: wavecast_program(product, node, engine=engine) for engine in engines}
+    programs: dict[str, Program] = {engine: wavecast_program(product, node, engine=engine) for engine in engines}
     rows, planned = product.m // node.ranks, _plan(product, node).transport
     for signals in SIGNALS:
         finer = _signal_rows(rows, signals)

@@ -26,7 +26,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 NAMES = {
     "product": "product",
     "collective": "collective",
-    "transfer": "copy from another GPU",
+    "transfer": "copy between GPUs",
     "local": "copy within the GPU, other kernel",
     "signal": "barrier, signal",
     "wait": "wait",
