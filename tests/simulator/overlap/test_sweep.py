@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import pickle
+import sys
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -8,6 +12,7 @@ from wavecast.simulator.devices import load_device
 from wavecast.simulator.errors import MissingToolError
 from wavecast.simulator.overlap import sweep as sweeping
 from wavecast.simulator.overlap.collectives import collective_time
+from wavecast.simulator.overlap.errors import OverlapError
 from wavecast.simulator.overlap.node import Node
 from wavecast.simulator.overlap.practice import Product, all_gather_matmul, matmul
 from wavecast.simulator.overlap.prices import Prices
@@ -50,6 +55,40 @@ def test_a_cluster_needs_dask(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingToolError, match="'distributed', which is not installed") as refused:
         sweep([Configuration(GATHER, SMALL, 2, "sequence", "h200")], cluster="tcp://nowhere:1")
     assert "wavecast-simulator[cluster]" in refused.value.hint
+
+
+class Scheduler:
+    """Of the package 'distributed', as much as sweeps use: does the work when asked for it."""
+
+    def __init__(self, address: str) -> None:
+        if "nowhere" in address:
+            raise OSError("timed out")
+        self.address = address
+
+    def __enter__(self) -> Scheduler:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.address = "closed"
+
+    def map(self, function: Any, parts: list[Any], *, pure: bool) -> list[Any]:
+        assert not pure
+        return [(function, part) for part in parts]
+
+    def gather(self, asked: list[Any]) -> list[Any]:
+        assert self.address == "tcp://head:8786"
+        return [function(pickle.loads(pickle.dumps(part))) for function, part in asked]
+
+
+def test_a_cluster_finds_what_this_machine_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweeping, "find_spec", lambda name: name)
+    monkeypatch.setitem(sys.modules, "distributed", SimpleNamespace(Client=Scheduler))
+    asked = [
+        Configuration(GATHER, product, ranks, "decomposed", "h200") for product in (SMALL, LARGE) for ranks in (2, 4)
+    ]
+    assert sweep(asked, cluster="tcp://head:8786") == sweep(asked, jobs=1)
+    with pytest.raises(OverlapError, match="no Dask scheduler answers at tcp://nowhere:1: timed out"):
+        sweep(asked, cluster="tcp://nowhere:1")
 
 
 def test_the_parts_of_a_verdict_add_up_and_one_link_of_seven_is_named() -> None:

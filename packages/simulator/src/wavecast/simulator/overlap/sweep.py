@@ -91,18 +91,11 @@ def sweep(
 
     Raises:
         MissingToolError: if a cluster is named and Dask is not installed.
+        OverlapError: if no scheduler answers at that address.
     """
     parts = _parts(configurations)
     if cluster is not None:
-        if find_spec("distributed") is None:
-            raise MissingToolError(
-                f"the cluster at {cluster} is spoken to through the package 'distributed', which is not installed",
-                hint="pip install wavecast-simulator[cluster]",
-            )
-        from distributed import Client  # a package that only sweeps on a cluster need
-
-        with Client(cluster) as client:
-            answered = client.gather(client.map(run, parts, pure=False))
+        answered = _on_cluster(parts, cluster)
     elif (processes := min(jobs or os.cpu_count() or 1, len(parts))) <= 1:
         answered = [run(part) for part in parts]
     else:
@@ -110,6 +103,25 @@ def sweep(
             answered = list(pool.map(run, parts))
     found = {answer.configuration: answer for part in answered for answer in part}
     return [found[entry] for entry in configurations]
+
+
+def _on_cluster(parts: list[list[Configuration]], cluster: str) -> list[list[Answer]]:
+    if find_spec("distributed") is None:
+        raise MissingToolError(
+            f"the cluster at {cluster} is spoken to through the package 'distributed', which is not installed",
+            hint="pip install wavecast-simulator[cluster]",
+        )
+    from distributed import Client  # a package that only sweeps on a cluster need
+
+    try:
+        client = Client(cluster)
+    except (OSError, ValueError) as error:
+        raise OverlapError(
+            f"no Dask scheduler answers at {cluster}: {error}", hint="an address is like tcp://host:8786"
+        ) from error
+    with client:
+        answered: list[list[Answer]] = client.gather(client.map(run, parts, pure=False))
+    return answered
 
 
 def _parts(configurations: Sequence[Configuration]) -> list[list[Configuration]]:
