@@ -10,6 +10,7 @@ MI355X of ROCm/rocm-systems#9049; products beside collectives on eight MI355X of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from overlap_points import Point
@@ -201,32 +202,62 @@ def fused_us(case: Fused, copy_units: int) -> float:
 
 RATIOS = {512: (0.65, 0.97), 1024: (0.95, 1.4), 2048: (1.0, 1.6), 4096: (1.0, 1.6)}
 COLUMNS = (1024, 2048, 4096)
-# What one operation costs the host, as measured beside an H200: called from C++, as all of the native path is, and as a
-# torch operator from Python, as the fallback is. The native path refuses to be captured, so that both ran eagerly.
-HOST_US = {"native-upstream": 4.4, "decomposed": 10.0}
+# What a call takes the host, µs by depth, least of rounds beside an H200 (gpu_host_of_paths.py): by ranks, and path or
+# input of the native one, which refuses to be captured, so that both ran eagerly.
+_DECOMPOSED, _COPIED, _SHARED = "decomposed", "native, shard copied", "native, shard in symmetric memory"
+HOST_US: Mapping[int, Mapping[str, tuple[float, ...]]] = {
+    2: {
+        _DECOMPOSED: (309.4, 289.2, 309.9, 309.3),
+        _COPIED: (242.5, 316.5, 380.1, 586.8),
+        _SHARED: (226.2, 235.3, 300.5, 423.1),
+    },
+    4: {
+        _DECOMPOSED: (410.5, 418.6, 475.1, 623.3),
+        _COPIED: (385.0, 339.2, 474.8, 727.8),
+        _SHARED: (230.9, 302.6, 386.0, 549.9),
+    },
+}
 
 
 def ratio_rows() -> list[tuple[str, ...]]:
-    """Native over fallback on MI355X, M 4096, by depth; the width that was measured is not published."""
-    device, rows = load_device("mi355x"), []
-    for k, (low, high) in RATIOS.items():
+    """Native over fallback on MI355X, M 4096, by depth; neither the width nor where the shard lay is published."""
+    rows = []
+    for depth, (low, high) in RATIOS.items():
         cells = [f"{low} – {high}"]
         for eager in (True, False):
             for ranks in (2, 4):
-                values = [_ratio(device, ranks, n, k, eager) for n in COLUMNS]
+                values = ratios(ranks, depth, eager=eager)
                 cells.append(f"{min(values):.2f} – {max(values):.2f}")
-        rows.append((str(k), *cells))
+        rows.append((str(depth), *cells))
     return rows
 
 
-def _ratio(device: Device, ranks: int, n: int, k: int, eager: bool) -> float:
-    times = []
-    for path, host_us in HOST_US.items():
-        node = Node(device, ranks, host_us=host_us if eager else 0.0)
-        outcome = simulate(all_gather_matmul(Product(4096, n, k), node, path), node, Prices(node))
-        assert outcome.deadlock is None
-        times.append(outcome.total_us)
-    return times[0] / times[1]
+def ratios(ranks: int, depth: int, *, eager: bool) -> list[float]:
+    """Predicted time of the native path over the fallback's, for every width and place of the shard.
+
+    Args:
+        ranks: GPUs.
+        depth: K, one of ``RATIOS``.
+        eager: Whether the host's time counts, else it is ahead.
+    """
+    found = []
+    for n in COLUMNS:
+        fallback = _path_us(ranks, n, depth, _DECOMPOSED, eager)
+        found += [_path_us(ranks, n, depth, native, eager) / fallback for native in (_COPIED, _SHARED)]
+    return found
+
+
+def _path_us(ranks: int, n: int, depth: int, path: str, eager: bool) -> float:
+    """Time of a call, whose operations take the host as long each."""
+    node, product = Node(load_device("mi355x"), ranks), Product(4096, n, depth)
+    name = _DECOMPOSED if path == _DECOMPOSED else "native-upstream"
+    program = all_gather_matmul(product, node, name, shared_input=path == _SHARED)
+    if eager:
+        calls = sum(len(stream.operations) for stream in program.streams if stream.rank == 0)
+        node = replace(node, host_us=HOST_US[ranks][path][list(RATIOS).index(depth)] / calls)
+    outcome = simulate(program, node, Prices(node))
+    assert outcome.deadlock is None
+    return outcome.total_us
 
 
 def mi308x() -> Device:
