@@ -52,7 +52,12 @@ def fake_simulator(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     module = SimpleNamespace(VARIANTS=variants, last_path=lambda: "triton")
 
     def predict_run(
-        function: Callable[[], object], *, device: str, whole: bool = False, works: object = None
+        function: Callable[[], object],
+        *,
+        device: str,
+        whole: bool = False,
+        works: object = None,
+        caches: str = "clean",
     ) -> simulate.Prediction:
         function()
         variant = variants.called[-1]

@@ -46,6 +46,16 @@ def test_published_times_are_only_for_their_own_shape_and_device(
     assert rows[0].device == "mi355x"
 
 
+def test_rows_say_what_the_caches_hold_before(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Dirty as do_bench left them where times were published, for all variants; clean in what measure completes."""
+    for arguments, caches in (([], "dirty"), (["--device", "mi355x"], "clean"), (["--freeze", str(tmp_path)], "clean")):
+        assert run(["predict", "--json", "--jobs", "1", "colwise-per-group", *arguments]) == 0
+        rows = document_from_json(json.loads(capsys.readouterr().out)).rows
+        assert {row.caches for row in rows} == {caches}
+
+
 def test_one_variant_comes_with_its_baseline(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     rows = rows_of(["colwise-per-group", "--variant", "wavecast", "--shape", "groups=4"], capsys)
     assert [row.variant for row in rows] == ["byte-stores", "wavecast"]
@@ -62,7 +72,7 @@ def test_table(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) ->
     assert max(map(len, lines)) <= 80
     assert lines[:2] == [
         "colwise-per-group  tokens=32768 n=2048 groups=32",
-        "mi300x (gfx942), bf16 -> bf16, Triton 3.7.1",
+        "mi300x (gfx942), bf16 -> bf16, Triton 3.7.1, caches dirty",
     ]
     (fused,) = [line.split() for line in lines if line.startswith("fused-single-pass ")]
     assert fused == ["fused-single-pass", "2", "120", "108–144", "6.67×", "136", "5.77×", "-11.8", "hbm"]

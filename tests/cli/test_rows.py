@@ -22,10 +22,11 @@ from wavecast.cli.rows import (
 from wavecast.cli.schema import RowError
 
 KEYS = """
-experiment variant baseline device arch ranks recipe shape dtype path launches kernels predicted_us predicted_low_us
-predicted_high_us measured_us measured_on published_us published_source error_percent speedup speedup_published bound
-cause hbm_read_bytes hbm_write_bytes minimum_bytes coalescing_efficiency fence_release fence_acquire vgpr sgpr
-lds_bytes spill_bytes waves_per_simd exposed_us tokens_per_s memory_bytes counters wavecast triton spec code_object
+experiment variant baseline device arch ranks recipe shape dtype path launches kernels caches predicted_us
+predicted_low_us predicted_high_us measured_us measured_on published_us published_source error_percent speedup
+speedup_published bound cause hbm_read_bytes hbm_write_bytes minimum_bytes coalescing_efficiency fence_release
+fence_acquire vgpr sgpr lds_bytes spill_bytes waves_per_simd exposed_us tokens_per_s memory_bytes counters wavecast
+triton spec code_object
 """.split()
 
 
@@ -61,6 +62,13 @@ def test_every_key_is_documented(root: Path) -> None:
 def test_document_survives_json() -> None:
     document = Document(schema="wavecast.predict/1", rows=(a_row(), a_row(variant="separate-kernels")))
     assert document_from_json(json.loads(json.dumps(document_to_json(document)))) == document
+
+
+def test_rows_that_are_older_than_a_key_are_read() -> None:
+    data = document_to_json(Document(schema="wavecast.predict/1", rows=(a_row(caches="dirty"),)))
+    assert document_from_json(data).rows[0].caches == "dirty"
+    del data["rows"][0]["caches"]
+    assert document_from_json(data).rows == (a_row(),)
 
 
 def an_effect(**changes: Any) -> Effect:

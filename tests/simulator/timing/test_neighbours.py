@@ -13,7 +13,7 @@ from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing import Bound, Position, predict_time
 from wavecast.simulator.timing.neighbours import after_writes, among_neighbours, l2_kept_share
 from wavecast.simulator.traffic import Traffic
-from wavecast.simulator.traffic.dirty import NOTHING
+from wavecast.simulator.traffic.dirty import NOTHING, Caches, Residue, left_before
 
 CAPACITY = 8 * 4 * 2**20
 
@@ -105,6 +105,43 @@ def test_what_one_l2_still_holds_is_paid_for_by_the_launch_that_pushes_it_out(bu
     assert written[0] == 0 < written[1] < written[-1] == pytest.approx(8 * 2**20, rel=0.01)
 
 
-def test_where_launches_write_back_at_their_end_nothing_is_left(build: Callable[..., Traffic], device: Device) -> None:
-    traffic = build(8 * 2**20, last_write_back_bytes=3 * 2**20)
-    assert after_writes(traffic, device, before=NOTHING) == (traffic, NOTHING)
+def test_what_was_written_last_stays_in_the_memory_side_cache(build: Callable[..., Traffic], device: Device) -> None:
+    """A copy of 8 MiB has room there; of one that brings in five times what there is room for, a fifth stays."""
+    room = device.mall.bytes * device.mall.reuse_fraction
+    small, large = build(8 * 2**20), build(round(room / 0.4))
+    alone, left = after_writes(small, device, before=left_before(device, Caches.CLEAN))
+    assert (alone.hbm_write_bytes, left.dirty_bytes) == (0, 8 * 2**20)
+    alone, left = after_writes(large, device, before=NOTHING)
+    assert left.dirty_bytes == pytest.approx(0.5 * room, rel=1e-3)
+    assert alone.hbm_write_bytes == pytest.approx(large.hbm_write_bytes - left.dirty_bytes, abs=1)
+
+
+def test_every_line_pushes_out_one_that_waits_to_be_written(build: Callable[..., Traffic], device: Device) -> None:
+    """After a flush by writes HBM moves as many bytes out as a copy brings in, and no more than the flush left."""
+    flushed = left_before(device, Caches.DIRTY)
+    room = device.mall.bytes * device.mall.reuse_fraction
+    assert flushed == Residue(room, room)
+    small, large = build(8 * 2**20), build(round(4 * room))
+    after, left = after_writes(small, device, before=flushed)
+    assert (after.hbm_write_bytes, left) == (16 * 2**20, Residue(room, room - 8 * 2**20))
+    after, _ = after_writes(large, device, before=flushed)
+    assert after.hbm_write_bytes == pytest.approx(large.hbm_write_bytes + 0.5 * room, rel=1e-6)
+    # Where there is room beside what waits, that stays.
+    after, left = after_writes(small, device, before=Residue(room / 2, room / 2))
+    assert (after.hbm_write_bytes, left.dirty_bytes) == (0, room / 2 + 8 * 2**20)
+
+
+def test_both_maps_of_the_l2_push_out_what_waits(build: Callable[..., Traffic], device: Device) -> None:
+    traffic = build(8 * 2**20)
+    found, _ = after_writes(replace(traffic, with_plain_map=traffic), device, before=left_before(device, Caches.DIRTY))
+    assert found.with_plain_map == replace(found, with_plain_map=None)
+
+
+def test_after_a_flush_by_writes_one_l2_is_as_dirty_as_it_ever_is(build: Callable[..., Traffic]) -> None:
+    h200 = load_device("h200")
+    flushed = left_before(h200, Caches.DIRTY)
+    traffic = build(8 * 2**20)
+    after, left = after_writes(traffic, h200, before=flushed)
+    assert left.dirty_bytes <= flushed.dirty_bytes
+    assert after.hbm_write_bytes == pytest.approx(flushed.dirty_bytes + 8 * 2**20 - left.dirty_bytes, abs=1)
+    assert after.hbm_write_bytes >= 8 * 2**20

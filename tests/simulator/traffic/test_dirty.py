@@ -81,11 +81,14 @@ def test_writes_have_their_share_of_what_came_last(read: int, written: int, held
     assert _held_at_the_end(observed, read * MB, written * MB, EASY) == held * MB  # type: ignore[arg-type]
 
 
-def test_where_l2s_write_back_at_the_end_the_simulation_says_what_and_nothing_is_left() -> None:
+def test_where_l2s_write_back_at_the_end_the_simulation_says_what_and_the_cache_behind_them_keeps_it() -> None:
     assert writes_back(MI300X) and not writes_back(H200)
     observed = SimpleNamespace(last_write_back_bytes=7)
     assert _held_at_the_end(observed, 100, 50, MI300X) == 7  # type: ignore[arg-type]
-    assert written_among(100, 50, MI300X, before=Residue(10, 10)) == (50, NOTHING)
+    assert written_among(100, 50, MI300X, before=None) == (50, NOTHING)
+    assert written_among(100, 50, MI300X, before=Residue(10, 10)) == (0, Residue(160, 60))
+    room = MI300X.mall.bytes * MI300X.mall.reuse_fraction
+    assert written_among(100, 50, MI300X, before=Residue(room, room - 60)) == (90, Residue(room, room - 100))
 
 
 @pytest.mark.parametrize(

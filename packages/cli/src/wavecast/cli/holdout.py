@@ -12,6 +12,7 @@ from random import Random
 from wavecast.cli.experiments.catalogue import EXPERIMENTS
 from wavecast.cli.experiments.experiment import Experiment, Shape
 from wavecast.cli.prediction import Case
+from wavecast.cli.rows import CLEAN
 
 SIZES: dict[str, tuple[int, ...]] = {
     "tokens": (4096, 6144, 8192, 12288, 16384, 20480, 24576, 32768),
@@ -66,4 +67,4 @@ def _drawn(random: Random, experiment: Experiment, device: str) -> Case:
         small = experiment.operands(variant).minimum_bytes(shape) <= LARGEST_BYTES
         small = small and (experiment.flop is None or experiment.flop(shape) <= LARGEST_FLOP)
         if small and shape not in [dict(known) for known in experiment.shapes]:
-            return Case(experiment, shape, device, (variant,))
+            return Case(experiment, shape, device, (variant,), CLEAN)

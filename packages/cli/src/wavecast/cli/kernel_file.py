@@ -13,7 +13,7 @@ from typing import Any
 from wavecast.cli import __version__, simulate
 from wavecast.cli.errors import misuse, unknown
 from wavecast.cli.launch_arguments import bind
-from wavecast.cli.rows import Row
+from wavecast.cli.rows import CLEAN, Row
 
 SUFFIXES = (".hip", ".cpp", ".cc", ".cxx", ".cu", ".s", ".amdgcn", ".hsaco", ".co")
 DEFAULT_DEVICE = "mi300x"
@@ -148,6 +148,7 @@ def predict_file(path: Path, launch: Launch, *, device: str | None) -> tuple[Row
         path=loaded.path,
         launches=1,
         kernels=prediction.kernels,
+        caches=CLEAN if simulate.is_from_clean_caches(launch.position, warm=launch.warm) else None,
         predicted_us=prediction.time_us,
         predicted_low_us=prediction.low_us,
         predicted_high_us=prediction.high_us,

@@ -70,6 +70,7 @@ def measure(
     from wavecast.cli.predict import drawn_cases
     from wavecast.cli.prediction import Case
     from wavecast.cli.records import Ledger
+    from wavecast.cli.rows import CLEAN
 
     if calibrate is not None:
         from wavecast.cli.calibrate import calibrate as run_probes
@@ -92,7 +93,7 @@ def measure(
     machine = find_machine(gpus=gpus)
     name = device_of(machine) if device is None else simulate.check_device(device)
     if holdout is None:
-        cases = [Case(item, size, name, variants) for item, size, variants in planned]
+        cases = [Case(item, size, name, variants, CLEAN) for item, size, variants in planned]
     else:
         named = bool(experiments or everything or variant or shape is not None)
         cases = drawn_cases(holdout, count=count, device=name, chosen=named)

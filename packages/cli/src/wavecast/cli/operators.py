@@ -124,6 +124,7 @@ def operators(
 def _cases(names: Sequence[str], devices: Sequence[str]) -> list[Case]:
     from wavecast.cli.experiments.catalogue import EXPERIMENTS
     from wavecast.cli.prediction import Case
+    from wavecast.cli.rows import CLEAN
 
     possible = tuple(name for name in EXPERIMENTS if name not in NO_OPERATOR)
     for name in names:
@@ -131,7 +132,7 @@ def _cases(names: Sequence[str], devices: Sequence[str]) -> list[Case]:
             raise unknown("operator", name, possible)
     chosen = [EXPERIMENTS[name] for name in possible if not names or name in names]
     return [
-        Case(experiment, shape, device, experiment.variants)
+        Case(experiment, shape, device, experiment.variants, CLEAN)
         for device in devices
         for experiment in chosen
         for shape in experiment.shapes

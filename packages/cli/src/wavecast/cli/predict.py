@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -65,7 +66,7 @@ def predict(
     """Predict how long kernels take, and why, by executing their code objects without a GPU."""
     from wavecast.cli import plots, records, tables
     from wavecast.cli.doctor import package_version
-    from wavecast.cli.rows import document_to_json
+    from wavecast.cli.rows import CLEAN, document_to_json
 
     targets = experiments or []
     launch = Launch(
@@ -110,7 +111,9 @@ def predict(
     if everything and experiments:
         raise misuse(f"--all and {' '.join(experiments)}", hint="name experiments, or take all")
     if holdout is None:
-        cases = _cases(experiments or [], everything=everything, device=device, variants=variant or [], shape=shape)
+        chosen = _cases(experiments or [], everything=everything, device=device, variants=variant or [], shape=shape)
+        # What is frozen waits for `measure`, which reads to clear the caches.
+        cases = chosen if freeze is None else [replace(case, caches=CLEAN) for case in chosen]
     else:
         cases = drawn_cases(
             holdout, count=count, device=device, chosen=bool(targets or everything or variant or shape is not None)

@@ -27,12 +27,15 @@ class Case:
         shape: The shape.
         device: The device.
         variants: The variants to run, the baseline first.
+        caches: What the caches hold before the call, as ``Row.caches`` says; None for what they held where times for
+            this device were published.
     """
 
     experiment: Experiment
     shape: Shape
     device: str
     variants: tuple[str, ...]
+    caches: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +130,14 @@ def predict_variant(case: Case, variant: str) -> tuple[Row, simulate.Prediction]
     if experiment.schedule is not None:
         return schedules.predict_schedule(experiment, variant, shape=shape, device=case.device)
     operands = experiment.operands(variant)
+    device = simulate.device_name(case.device)
+    caches = case.caches or experiment.caches_on(device)
     with simulate.translated_errors():
         inputs = operands.make_inputs(shape)
         results: list[object] = []
         run = partial(_run_into, results, experiment, variant, inputs)
         works = experiment.works(variant, shape) if experiment.works else None
-        prediction = simulate.predict_run(run, device=case.device, whole=experiment.whole, works=works)
-    device = simulate.device_name(case.device)
+        prediction = simulate.predict_run(run, device=case.device, whole=experiment.whole, works=works, caches=caches)
     published = experiment.published_for(variant, shape=shape, device=device)
     published_us = published.time_us if published else None
     kernels = prediction.kernels
@@ -149,6 +153,7 @@ def predict_variant(case: Case, variant: str) -> tuple[Row, simulate.Prediction]
         path=last_path(),
         launches=sum(kernel.launches for kernel in kernels),
         kernels=kernels,
+        caches=caches,
         predicted_us=prediction.time_us,
         predicted_low_us=prediction.low_us,
         predicted_high_us=prediction.high_us,

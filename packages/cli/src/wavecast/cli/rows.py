@@ -15,6 +15,10 @@ from wavecast.cli.schema import RowError, check_types, known_keys
 
 PREDICT_SCHEMA = "wavecast.predict/1"
 
+CLEAN, DIRTY = "clean", "dirty"
+"""What the caches hold before a call: nothing of it, and either nothing that still has to be written to memory, or
+nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
@@ -85,6 +89,9 @@ class Row:
             ``schedule`` of several GPUs' streams.
         launches: Kernel launches.
         kernels: The kernels, in launch order.
+        caches: What the caches hold before the call: nothing of it, and nothing that waits to be written to memory
+            (``clean``, as ``measure`` leaves them), or as much of that as they take (``dirty``, as
+            ``triton.testing.do_bench`` leaves them). A published time's way of measuring is that of its whole table.
         predicted_us: Predicted time of all kernels in one stream.
         predicted_low_us: Lower end of the interval that the uncertain constants give.
         predicted_high_us: Upper end of it.
@@ -130,6 +137,7 @@ class Row:
     path: str | None = None
     launches: int | None = None
     kernels: tuple[KernelRow, ...] = ()
+    caches: str | None = None
     predicted_us: float | None = None
     predicted_low_us: float | None = None
     predicted_high_us: float | None = None
@@ -390,7 +398,8 @@ def _to_json(value: Any) -> Any:
 
 
 def _row_from_json(data: Any) -> Row:
-    values = known_keys(Row, data)
+    # Rows that are older than the key do not have it.
+    values = known_keys(Row, {"caches": None, **data} if isinstance(data, dict) else data)
     kernels = tuple(
         KernelRow(**{**kernel, "grid": tuple(kernel["grid"])})
         for kernel in (known_keys(KernelRow, item) for item in values["kernels"])

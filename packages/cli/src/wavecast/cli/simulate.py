@@ -19,7 +19,7 @@ from wavecast.cli.findings import CheckFinding, Place
 from wavecast.cli.launch_arguments import Parameter
 from wavecast.cli.launches import LaunchFacts, LevelBytes
 from wavecast.cli.measuring.metrics import LINE_BYTES, SECTOR_BYTES
-from wavecast.cli.rows import Effect, KernelRow, Tuning
+from wavecast.cli.rows import CLEAN, Effect, KernelRow, Tuning
 from wavecast.cli.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -297,8 +297,17 @@ def run_file(
             workgroups="all" if whole else "sample",
             check=check,
         )
-        time = predict_time(result.kernel, result.execution, result.traffic, spec, position=position, warm=warm)
-    return FileRun(FileLaunch(loaded.code.name, loaded.code, grid, result), time, spec)
+        launch = FileLaunch(loaded.code.name, loaded.code, grid, result)
+        if is_from_clean_caches(position, warm=warm):
+            (time,) = stream_times([launch], spec)
+        else:
+            time = predict_time(result.kernel, result.execution, result.traffic, spec, position=position, warm=warm)
+    return FileRun(launch, cast("TimePrediction", time), spec)
+
+
+def is_from_clean_caches(position: str, *, warm: bool) -> bool:
+    """Whether a launch of a kernel of a file begins with clean caches: one of a chain, or repeated, does not."""
+    return position == "first" and not warm
 
 
 def prediction_of_file(run: FileRun) -> Prediction:
@@ -560,6 +569,7 @@ def predict_run(
     device: str,
     whole: bool = False,
     works: Mapping[str, Sequence[Work]] | None = None,
+    caches: str = CLEAN,
 ) -> Prediction:
     """Run a function whose kernel launches go to a virtual device, and predict the time of all of them in one stream.
 
@@ -568,6 +578,7 @@ def predict_run(
         device: Name of the device.
         whole: Execute every workgroup instead of a sample.
         works: What kernels do that hand work to units beside their warps, launch by launch: those are not executed.
+        caches: What the caches hold before the first launch: ``clean`` or ``dirty``.
 
     Raises:
         CliError: The simulator refused something, or nothing was launched.
@@ -584,7 +595,7 @@ def predict_run(
         launches = list(virtual.launches)
     if not launches:
         raise CliError(f"nothing was launched on {device}", hint="run a function that launches Triton kernels")
-    times = stream_times(launches, spec)
+    times = stream_times(launches, spec, caches=caches)
     return Prediction(
         arch=spec.arch,
         spec=spec.digest,
@@ -869,14 +880,20 @@ def _width_shares(launches: Sequence[AnyLaunch], kinds: Sequence[str]) -> dict[i
     return {width: asked[width] / total for width in sorted(asked)} if total else {}
 
 
-def stream_times(launches: Sequence[AnyLaunch], device: Device) -> list[AnyTime]:
-    """Times in one stream: the first launch finds an idle queue and pays for waking it, the others follow at once."""
+def stream_times(launches: Sequence[AnyLaunch], device: Device, *, caches: str = CLEAN) -> list[AnyTime]:
+    """Times in one stream: the first launch finds an idle queue and pays for waking it, the others follow at once.
+
+    Args:
+        launches: The launches, in their order.
+        device: Where.
+        caches: What the caches hold before the first one: ``clean`` or ``dirty``, as ``Row.caches`` says.
+    """
     from wavecast.simulator.timing import Position, after_writes, predict_time
     from wavecast.simulator.timing.modelled import predict_modelled
-    from wavecast.simulator.traffic.dirty import NOTHING
+    from wavecast.simulator.traffic.dirty import Caches, left_before
 
     times: list[AnyTime] = []
-    left = NOTHING
+    left = left_before(device, Caches(caches))
     for launch in launches:
         found: Any = launch.result
         if isinstance(found, ModelledResult):

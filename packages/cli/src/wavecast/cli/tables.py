@@ -151,7 +151,8 @@ def print_rows(rows: Sequence[Row], *, wide: bool = False) -> None:
         table.add_row(*(cell for cell, (_, narrow) in zip(cells, COLUMNS, strict=True) if wide or narrow))
     experiment = EXPERIMENTS.get(first.experiment)  # None for a file of the user's
     compiler = f"Triton {first.triton}" if first.triton else None
-    where = ", ".join(filter(None, (f"{first.device} ({first.arch})", first.dtype, compiler)))
+    caches = f"caches {first.caches}" if first.caches else None
+    where = ", ".join(filter(None, (f"{first.device} ({first.arch})", first.dtype, compiler, caches)))
     summary = [textwrap.fill(experiment.summary, output.NARROW)] if experiment else []
     for line in (f"{first.experiment}  {sizes}", where, *summary):
         output.print_table(line, wide=wide)

@@ -7,6 +7,7 @@ from typing import Any
 from wavecast.cli.experiments.experiment import Experiment, Published, Shape
 from wavecast.cli.experiments.inputs import equal_group_ends, lazy_bf16
 from wavecast.cli.experiments.works import Works, columns_of
+from wavecast.cli.rows import DIRTY
 
 # bf16 in, FP8 out; scale and inverse in fp32 for each group and column; an int32 end offset for each group.
 ELEMENT_BYTES, SCALE_BYTES, OFFSET_BYTES = 2 + 1, 4 + 4, 4
@@ -27,9 +28,9 @@ def make_inputs(shape: Shape) -> tuple[Any, ...]:
 
 
 def _published(variant: str, narrow_us: float, wide_us: float) -> tuple[Published, ...]:
-    return (
-        Published(variant=variant, shape=NARROW, time_us=narrow_us, device="mi300x", source=SOURCE),
-        Published(variant=variant, shape=WIDE, time_us=wide_us, device="mi300x", source=SOURCE),
+    return tuple(
+        Published(variant=variant, shape=shape, time_us=time_us, device="mi300x", source=SOURCE, caches=DIRTY)
+        for shape, time_us in ((NARROW, narrow_us), (WIDE, wide_us))
     )
 
 

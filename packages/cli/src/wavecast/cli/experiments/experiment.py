@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from wavecast.cli.experiments.operators import find_variant
+from wavecast.cli.rows import CLEAN
 
 if TYPE_CHECKING:
     from wavecast.simulator.overlap.node import Node
@@ -29,6 +30,7 @@ class Published:
         time_us: The time.
         device: The device it was measured on.
         source: Where it was published, with the versions that are known.
+        caches: What the caches held before each timed call, as ``Row.caches`` says.
     """
 
     variant: str
@@ -36,6 +38,7 @@ class Published:
     time_us: float
     device: str
     source: str
+    caches: str = CLEAN
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +148,13 @@ class Experiment:
         """The published time of ``variant`` on exactly this shape and device, or None."""
         found = _on(self.published, shape=shape, device=device)
         return next((item for item in found if item.variant == variant), None)
+
+    def caches_on(self, device: str) -> str:
+        """What caches hold before a call that is predicted for a device: what they held where times were published.
+
+        One for all variants and shapes, so that they can be compared.
+        """
+        return next((item.caches for item in self.published if item.device == device), CLEAN)
 
     def published_elsewhere(self, *, shape: Shape, device: str) -> list[Published]:
         """Published times of other code on exactly this shape and device."""

@@ -52,17 +52,19 @@ def among_neighbours(
 
 
 def after_writes(traffic: Traffic, device: Device, *, before: Residue) -> tuple[Traffic, Residue]:
-    """A launch's traffic on a device that writes nothing back at the end of a launch, and what it leaves to the next.
+    """A launch's traffic where what was written stays in the last cache before memory, and what it leaves to the next.
 
     Args:
         traffic: As executed, with an L2 that is empty at first.
         device: The constants.
         before: What earlier launches of the stream left.
     """
-    if writes_back(device):
-        return traffic, before
     written, left = written_among(traffic.hbm_read_bytes, traffic.hbm_write_bytes, device, before=before)
-    return replace(traffic, hbm_write_bytes=round(written)), left
+    changed = replace(traffic, hbm_write_bytes=round(written))
+    if writes_back(device) and traffic.with_plain_map is not None:
+        plain, _ = after_writes(traffic.with_plain_map, device, before=before)
+        changed = replace(changed, with_plain_map=plain)
+    return changed, left
 
 
 def l2_kept_share(traffic: Traffic, device: Device) -> float:

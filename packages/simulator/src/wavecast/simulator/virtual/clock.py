@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from wavecast.simulator.errors import LaunchError
 
 if TYPE_CHECKING:
+    from wavecast.simulator.launch import LaunchResult
     from wavecast.simulator.virtual.device import VirtualDevice, Workgroups
 
 RETURN_MODES = ("mean", "median", "min", "max", "all")
@@ -52,13 +53,16 @@ class VirtualEvent:
         return True
 
 
-def predicted_time_ms(device: VirtualDevice, run: Callable[[], Any], *, workgroups: Workgroups | None = None) -> float:
+def predicted_time_ms(
+    device: VirtualDevice, run: Callable[[], Any], *, workgroups: Workgroups | None = None, is_flushed: bool = False
+) -> float:
     """Predicted time of what a function launches, from cold caches, launches following one another at once.
 
     Args:
         device: The active device.
         run: Called once.
         workgroups: ``sample`` if nobody needs the results; None for what the device does.
+        is_flushed: Whether a buffer was written before, whose lines still wait in the caches.
 
     Returns:
         Milliseconds; NaN, with a warning, if nothing was launched.
@@ -76,13 +80,26 @@ def predicted_time_ms(device: VirtualDevice, run: Callable[[], Any], *, workgrou
                 stacklevel=3,
             )
         return math.nan
+    results = [launch.result for launch in launches]
     try:
-        return sum(launch.result.predicted_us for launch in launches) / 1e3
+        return (_flushed_us(results, device) if is_flushed else sum(result.predicted_us for result in results)) / 1e3
     except AttributeError:
         raise LaunchError(
             f"{device.name} does not simulate its launches, so they have no predicted time",
             hint="give an autotuned kernel one configuration",
         ) from None
+
+
+def _flushed_us(results: Sequence[LaunchResult], device: VirtualDevice) -> float:
+    """Predicted time of launches that follow a large buffer of zeros, which waits in the caches, in µs."""
+    from wavecast.simulator.timing import after_writes, predict_us
+    from wavecast.simulator.traffic.dirty import Caches, left_before
+
+    total_us, left = 0.0, left_before(device.spec, Caches.DIRTY)
+    for found in results:
+        traffic, left = after_writes(found.traffic, device.spec, before=left)
+        total_us += predict_us(found.kernel, found.execution, traffic, device.spec)
+    return total_us
 
 
 def summarized(time_ms: float, quantiles: Sequence[float] | None, return_mode: str) -> Any:
@@ -118,7 +135,7 @@ def _body_of(function: Any, replacement: Any) -> Iterator[None]:
 
 # These two run with the names of ``triton.testing``.
 def _do_bench(fn, warmup=25, rep=100, grad_to_none=None, quantiles=None, return_mode="mean", **other):  # type: ignore[no-untyped-def]
-    return runtime.driver.active.benchmark(fn, grad_to_none, quantiles, return_mode)  # type: ignore[name-defined]  # noqa: F821
+    return runtime.driver.active.benchmark(fn, grad_to_none, quantiles, return_mode, is_flushed=True)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _do_bench_cudagraph(fn, rep=20, grad_to_none=None, quantiles=None, return_mode="mean", **other):  # type: ignore[no-untyped-def]

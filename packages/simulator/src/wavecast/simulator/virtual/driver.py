@@ -121,7 +121,13 @@ class VirtualDriver(DriverBase):
         return summarized(predicted_time_ms(self.device, kernel_call, workgroups="sample"), quantiles, "mean")
 
     def benchmark(
-        self, run: Callable[[], Any], gradients: Any, quantiles: Sequence[float] | None, return_mode: str
+        self,
+        run: Callable[[], Any],
+        gradients: Any,
+        quantiles: Sequence[float] | None,
+        return_mode: str,
+        *,
+        is_flushed: bool = False,
     ) -> Any:
         """What ``triton.testing.do_bench`` returns here: the predicted time of one run, in milliseconds.
 
@@ -130,10 +136,13 @@ class VirtualDriver(DriverBase):
             gradients: Tensors whose gradient is dropped before, or None.
             quantiles: How many values to return, or None.
             return_mode: ``all`` for a list.
+            is_flushed: Whether each run follows a large buffer of zeros, as those of ``do_bench`` do.
         """
         for tensor in gradients or ():
             tensor.grad = None
-        time_ms = predicted_time_ms(self.device, run, workgroups=self.device.benchmarked_workgroups)
+        time_ms = predicted_time_ms(
+            self.device, run, workgroups=self.device.benchmarked_workgroups, is_flushed=is_flushed
+        )
         return summarized(time_ms, quantiles, return_mode)
 
     def get_empty_cache_for_benchmark(self) -> None:
