@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests/kernels"))
 from symmetric import ImmediateMemory
 
-from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, GatherLaunch
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import Layout
 from wavecast.kernels.async_tp.workspace import make_workspace
@@ -156,10 +156,9 @@ def launch(plan: AllGatherMatmulPlan, dtype: torch.dtype, ranks: int, rows: int,
     columns = torch.ones(1, n) if fp8 else None
     a_inverse = torch.ones(ranks * rows, 1) if fp8 else None
     gathered, out = torch.empty(ranks * rows, K, dtype=dtype), torch.empty(ranks * rows, n, dtype=torch.bfloat16)
-    launch_all_gather_matmul(
-        make_workspace(BlankMemory(ranks)), torch.empty(rows, K, dtype=dtype), None,
-        Gathered(gathered, a_inverse, fetch_scales=False, own_rows=True), [Factor(b, columns, None, out, plan)],
-    )  # fmt: skip
+    shard, factors = torch.empty(rows, K, dtype=dtype), [Factor(b, columns, None, out, plan)]
+    where = Gathered(gathered, a_inverse, fetch_scales=False, own_rows=True)
+    GatherLaunch(make_workspace(BlankMemory(ranks)), shard, where, factors)(shard, None, where, factors)
 
 
 def facts(form: str, arch: str, *, fp8: bool) -> Facts:

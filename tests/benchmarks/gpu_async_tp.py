@@ -26,10 +26,12 @@ import torch.distributed as dist
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
 from overlapped_calls import FP8, Case, Scatter, captured
+from small_kernel import scale_kernel
 
 from wavecast.cli.measuring.group_calls import GatherCase, ScatterCase
 from wavecast.cli.measuring.ranks import Rank, RankGroup
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError
+from wavecast.kernels.kept_launch import KeptLaunch
 
 SHAPES = (
     (4096, 14336, 8192),
@@ -126,8 +128,13 @@ def host_of_calls(me: Rank) -> dict[str, float]:
         contestants[f"scatter {name}"] = scatter.calls["wavecast"]
         contestants[f"torch gather {name}"] = gather.calls["decomposed"]
         contestants[f"torch scatter {name}"] = scatter.calls["decomposed"]
+    long = GatherCase(me, {"m": 2048, "n": 2048, "k": 4096}, "bf16")
+    contestants["gather bf16, chunks by copy engines"] = long.calls["wavecast"]
     source, target = torch.zeros(2, 512, 512, device="cuda").unbind()
     contestants["one copy of torch within the GPU"] = lambda: target.copy_(source)
+    words = torch.zeros(4, dtype=torch.int32, device="cuda")
+    launch = KeptLaunch(scale_kernel, 1, stay=(words, words), sizes=(4,), constants={"BLOCK": 128})
+    contestants["one launch of a kernel with three arguments"] = lambda: launch((), ())
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for call in contestants.values():
         call()

@@ -12,7 +12,7 @@ from __future__ import annotations
 import cProfile
 import pstats
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import thread_time
 from typing import Any
@@ -21,13 +21,29 @@ import torch
 from small_kernel import scale_kernel
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "kernels"))
-from idle_device import idle_group
+from idle_device import IdleMemory, idle_group
 
 import wavecast.kernels.all_gather_matmul.api as gather_api
 import wavecast.kernels.matmul_reduce_scatter.api as scatter_api
+from wavecast.kernels.async_tp.meeting import Meetings
+from wavecast.kernels.async_tp.symmetric import Publication
 
 ROUNDS, CALLS = 15, 50
 SIZE = 128
+
+
+class MeetingMemory(IdleMemory):
+    """Publishes and meets as on a GPU, by launches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._meetings = Meetings(0, 2, self.signal_addresses(), torch.zeros(4, dtype=torch.int32))
+
+    def publish(self, publications: Sequence[Publication], stream: str) -> None:
+        self._meetings.publish(publications)
+
+    def barrier(self, stream: str) -> None:
+        self._meetings.meet()
 
 
 def contestants(group: Any) -> dict[str, Callable[[], object]]:
@@ -49,7 +65,7 @@ def contestants(group: Any) -> dict[str, Callable[[], object]]:
 
 def main() -> None:
     torch.set_num_threads(1)
-    with idle_group() as (group, _):
+    with idle_group(MeetingMemory) as (group, _):
         calls = contestants(group)
         for call in calls.values():
             call()

@@ -28,6 +28,7 @@ class Compiled:
     opcodes: Counter[str]
     loop: Counter[str]
     spills: int
+    scalar_spills: int
     vgpr: int
     lds_bytes: int
 
@@ -55,10 +56,10 @@ def compiled(arch: str, function: Callable[[], object]) -> Compiled:
     blocks = [opcodes(block) for block in re.split(r"^(?=\.LBB)", text, flags=re.MULTILINE)]
     # Blocks that are cut come in halves; of those that multiply a whole one, the loop is the shortest.
     loops = [block for block in blocks if products(block) and loads(block)]
-    stated = {key: int(re.search(rf"\.{key}:\s*(\d+)", text).group(1)) for key in ("vgpr_spill_count", "vgpr_count")}
+    keys = ("vgpr_spill_count", "sgpr_spill_count", "vgpr_count")
+    stated = {key: int(re.search(rf"\.{key}:\s*(\d+)", text).group(1)) for key in keys}
     loop = min(loops, key=lambda block: (-products(block), block.total()))
-    spills, vgpr = stated["vgpr_spill_count"], stated["vgpr_count"]
-    return Compiled(text, opcodes(text), loop, spills, vgpr, launch.code_object.lds_bytes)
+    return Compiled(text, opcodes(text), loop, *(stated[key] for key in keys), launch.code_object.lds_bytes)
 
 
 def products(block: Counter[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +16,7 @@ from triton.runtime import driver
 import wavecast.kernels.all_gather_matmul.api as gather_api
 import wavecast.kernels.matmul_reduce_scatter.api as scatter_api
 from wavecast.kernels.async_tp.checked import CheckedCalls
+from wavecast.kernels.async_tp.symmetric import Publication
 from wavecast.kernels.async_tp.workspace import make_workspace
 
 
@@ -104,6 +105,9 @@ class IdleMemory:
     def write_signal(self, rank: int, index: int, value: int | torch.Tensor, stream: str) -> None:
         self.operations += 1
 
+    def publish(self, publications: Sequence[Publication], stream: str) -> None:
+        self.operations += 1
+
     def barrier(self, stream: str) -> None:
         self.operations += 1
 
@@ -113,12 +117,13 @@ def _nothing(*given: Any) -> None:
 
 
 @contextmanager
-def idle_group() -> Iterator[tuple[Any, Idle]]:
+def idle_group(memory: Callable[[], Any] = IdleMemory) -> Iterator[tuple[Any, Idle]]:
     """A group of two ranks on such devices, that the operators take the overlapped path for, and this rank's driver."""
     group = SimpleNamespace(size=lambda: 2, rank=lambda: 0, group_name="idle")
-    workspace, active = make_workspace(IdleMemory()), Idle()
+    active = Idle()
     before = driver._active
     driver.set_active(active)
+    workspace = make_workspace(memory())
     try:
         with (
             patch.object(gather_api, "is_symmetric", lambda group, device: True),

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import torch
 from gemms import SM_90_FP8_NORM, exact_and_size, scales
 from symmetric import StreamedMemory
 
-from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul, launch_factor
+from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, GatherLaunch, product_launch
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
 from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.device import active_arch
-from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
+from wavecast.kernels.matmul_reduce_scatter.launch import ScatterLaunch
 from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
 from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
 
@@ -50,6 +51,7 @@ class Case:
         self.gathered = torch.zeros_like(self.a)
         self.memory = StreamedMemory(rank, ranks, rows * k * size + 4 * rows + 512, **memory)
         self.workspace = make_workspace(self.memory)
+        self._launches: dict[tuple[str, int], Any] = {}
         self.fill()
 
     def fill(self) -> None:
@@ -71,14 +73,21 @@ class Case:
         rows, rank = self.shard.shape[0], self.memory.rank
         own = self.a_inverse[rank * rows : (rank + 1) * rows] if self.per_row else None
         a_inverse = torch.full_like(self.a_inverse, float("nan")) if self.per_row else self.a_inverse
-        launch_all_gather_matmul(
-            self.workspace, self.shard, own, Gathered(self.gathered, a_inverse, self.per_row, True), [self.factor]
-        )
+        where, factors = Gathered(self.gathered, a_inverse, self.per_row, True), [self.factor]
+        key = "call", id(self.plan)
+        if key not in self._launches:
+            self._launches[key] = GatherLaunch(self.workspace, self.shard, where, factors)
+        self._launches[key](self.shard, own, where, factors)
 
     def alone(self) -> None:
         """The waiting kernel with all chunks there."""
         gathered = Gathered(self.a, self.a_inverse, False, False)
-        launch_factor(self.workspace, self.shard, gathered, self.factor, 0, first=False, last=True)
+        key = "alone", id(self.plan)
+        if key not in self._launches:
+            self._launches[key] = product_launch(
+                self.workspace, self.shard, gathered, self.factor, 0, first=False, last=True
+            )
+        self._launches[key](self.shard, gathered, self.factor)
 
     def assert_right(self, what: str) -> None:
         torch.cuda.synchronize()
@@ -131,11 +140,13 @@ class Scatter:
         self.inverses = inverses
         self.parts = [as_parts(normal(m, k, dtype, seed=5 + r), self.bs[r], 2, 0, *inverses[r]) for r in range(2)]
         self.streams = [torch.cuda.Stream() for _ in range(2)]
+        self._launches: dict[int, ScatterLaunch] = {}
 
     def launch(self, rank: int) -> None:
-        launch_matmul_reduce_scatter(
-            self.workspaces[rank], self.parts[rank], self.bs[rank], self.outs[rank], self.plan, average=False
-        )
+        parts, b, out = self.parts[rank], self.bs[rank], self.outs[rank]
+        if rank not in self._launches:
+            self._launches[rank] = ScatterLaunch(self.workspaces[rank], parts, b, out, self.plan, average=False)
+        self._launches[rank](parts, b, out)
 
     def call(self) -> None:
         """Both ranks at a time, and a barrier behind."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from gemms import fill_nan
 
 from wavecast.kernels.async_tp.gpu_streams import GpuStreams
+from wavecast.kernels.async_tp.symmetric import Publication
 
 
 class ImmediateMemory:
@@ -83,6 +84,12 @@ class ImmediateMemory:
         else:
             for target in copied:
                 fill_nan(target)
+
+    def publish(self, publications: Sequence[Publication], stream: Any) -> None:
+        for source, targets in publications:
+            for target, row in targets:
+                self.copy(target.narrow(0, row, source.shape[0]), source, stream)
+        self.barrier(stream)
 
     def barrier(self, stream: str) -> None:
         self.done.append(("barrier", stream))

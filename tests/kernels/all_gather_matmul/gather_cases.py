@@ -10,7 +10,7 @@ import torch
 from gemms import exact_and_size, fill_nan, scales, values
 from symmetric import ImmediateMemory
 
-from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, GatherLaunch
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import Layout
 from wavecast.kernels.async_tp.transport import Engine, TransportPlan
@@ -134,10 +134,9 @@ def run_rank(
     per_row = call.a_inverse is not None and call.a_inverse.ndim > 0
     a_inverse = torch.full_like(call.a_inverse, float("nan")) if per_row else call.a_inverse
     factors = [Factor(*given) for given in zip(call.bs, call.b_inverses, call.biases, outs, plans, strict=True)]
-    launch_all_gather_matmul(
-        workspace, call.a[part].clone(), call.a_inverse[part] if per_row else None,
-        Gathered(gathered, a_inverse, per_row, own_rows), factors,
-    )  # fmt: skip
+    shard, where = call.a[part].clone(), Gathered(gathered, a_inverse, per_row, own_rows)
+    launch = GatherLaunch(workspace, shard, where, factors)
+    launch(shard, call.a_inverse[part] if per_row else None, where, factors)
     return gathered, outs
 
 

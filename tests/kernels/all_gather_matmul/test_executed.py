@@ -12,7 +12,7 @@ from gather_cases import OneRank, fill_windows, make_call, memory_of, run_rank, 
 from gemms import assert_exact, assert_within_bound
 from symmetric import ImmediateMemory
 
-from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_factor
+from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, product_launch
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
 from wavecast.kernels.async_tp.order import gather_visits
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
@@ -167,7 +167,8 @@ def test_e7_a_matrix_of_more_than_2_to_the_31_elements() -> None:
         gemm = replace(plan.gemm, programs=8, block_m=16, block_n=16, num_warps=1, block_k=256)
         factor = Factor(b, None, None, out, replace(plan, gemm=gemm, polls=POLLS))
         gathered = Gathered(a, None, fetch_scales=False, own_rows=False)
-        launch_factor(workspace, a[61 * rows : 62 * rows], gathered, factor, 0, first=True, last=True)
+        shard = a[61 * rows : 62 * rows]
+        product_launch(workspace, shard, gathered, factor, 0, first=True, last=True)(shard, gathered, factor)
     assert out[: 61 * rows].isnan().all()
     assert out[last].eq(64.0).all()
     assert out[last + 1 : -1].eq(0.0).all()

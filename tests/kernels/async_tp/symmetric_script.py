@@ -22,7 +22,8 @@ from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
 
 def main(rank: int, store: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
-    workspace = make_workspace(TorchSymmetricMemory(dist.group.WORLD, 1 << 22))
+    memory = TorchSymmetricMemory(dist.group.WORLD, 1 << 22)
+    workspace = make_workspace(memory, memory.failure)
     for dtype in (torch.bfloat16, FP8):
         m, n, k = 520, 272, 336
         inverse = torch.full((), 0.5, device="cuda") if dtype == FP8 else None

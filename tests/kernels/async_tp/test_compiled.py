@@ -15,9 +15,9 @@ CASES = pytest.mark.parametrize(
     [
         ("all-gather", "gfx942", False),
         ("all-gather-fetching", "gfx942", True),
-        ("reduce-scatter", "gfx942", False),
-        ("all-gather", "gfx950", True),
-        ("reduce-scatter", "gfx950", True),
+        ("reduce-scatter", "gfx942", True),
+        ("all-gather-fetching", "gfx950", True),
+        ("reduce-scatter", "gfx950", False),
     ],
 )
 ACQUIRE = ["s_waitcnt vmcnt(0)", "buffer_inv sc0 sc1"]
@@ -32,7 +32,7 @@ def test_every_kernel_is_looked_at() -> None:
 def test_nothing_spills_and_the_loop_is_the_gemms(kernel: str, arch: str, fp8: bool) -> None:
     """Waiting costs the loop over the sum nothing: the matrix instructions are the most of what is not memory."""
     code = overlapped(kernel, arch, fp8=fp8)
-    assert code.spills == 0
+    assert code.spills == code.scalar_spills == 0
     assert "scratch_" not in code.text
     assert code.vgpr <= 256
     opcode, _ = code.matrix_instructions()
@@ -55,7 +55,7 @@ def test_e5_a_signal_is_acquired_at_system_scope_before_the_barrier(kernel: str,
 
 
 @pytest.mark.parametrize(
-    ("kernel", "arch", "fp8"), [("all-gather-fetching", "gfx942", True), ("reduce-scatter", "gfx950", True)]
+    ("kernel", "arch", "fp8"), [("all-gather-fetching", "gfx942", True), ("reduce-scatter", "gfx942", True)]
 )
 def test_stores_of_all_waves_are_through_before_one_releases_them(kernel: str, arch: str, fp8: bool) -> None:
     """Each wave waits for its own stores, then comes the barrier, then the write-back at system scope and the count."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ import wavecast.kernels.all_gather_matmul.api as gather_api
 from wavecast.kernels import symm_mem
 from wavecast.kernels.all_gather_matmul import plan
 from wavecast.kernels.all_gather_matmul.api import all_gather_matmul
+from wavecast.kernels.async_tp.symmetric import Publication
 from wavecast.kernels.matmul_reduce_scatter.api import matmul_reduce_scatter
 
 pytestmark = pytest.mark.compile
@@ -76,8 +77,14 @@ def test_a_later_call_is_launched_with_its_own_tensors_and_the_same_of_all_else(
         driver.seen = lambda *given: launches.append([plain(argument) for argument in given[BASE_ARGUMENTS:]])
         kept = [call(seed, group) for seed in range(3)]
     assert len(launches) == 3
+    # Later launches have addresses for tensors.
+    places = [place for place, argument in enumerate(launches[0]) if kind_of(argument) == "tensor"]
+    for launch in launches[1:]:
+        for place in places:
+            assert isinstance(launch[place], int)
+            launch[place] = "tensor", launch[place]
     for (matrices, tensors), launch in zip(kept, launches, strict=True):
-        addresses = {kind: [a[1] for a in launch if isinstance(a, tuple) and a[0] == kind] for kind in KINDS}
+        addresses = {kind: [a[1] for a in launch if kind_of(a) == kind] for kind in KINDS}
         if long_products:
             assert addresses["descriptor"] == [matrix.data_ptr() for matrix in matrices]
         assert {tensor.data_ptr() for tensor in (tensors if long_products else [*matrices, *tensors])} <= set(
@@ -89,7 +96,12 @@ def test_a_later_call_is_launched_with_its_own_tensors_and_the_same_of_all_else(
 
 def without_addresses(launch: list[Any]) -> list[Any]:
     """What must be the same of every call's launch."""
-    return [(a[0], *a[2:]) if isinstance(a, tuple) and a[0] in KINDS else a for a in launch]
+    return [(a[0], *a[2:]) if kind_of(a) in KINDS else a for a in launch]
+
+
+def kind_of(argument: Any) -> str | None:
+    """Of what `plain` says of an argument."""
+    return argument[0] if isinstance(argument, tuple) and argument and argument[0] in KINDS else None
 
 
 def test_what_differs_from_an_earlier_call_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,10 +130,11 @@ def test_what_differs_from_an_earlier_call_is_checked(monkeypatch: pytest.Monkey
 def test_windows_are_in_no_graph_where_operands_and_scales_are(monkeypatch: pytest.MonkeyPatch) -> None:
     written = []
 
-    def copy(self: IdleMemory, target: torch.Tensor, source: torch.Tensor, stream: str) -> None:
-        written.append(target.copy_(source))
+    def publish(self: IdleMemory, publications: Sequence[Publication], stream: str) -> None:
+        for source, targets in publications:
+            written.extend(target.narrow(0, row, source.shape[0]).copy_(source) for target, row in targets)
 
-    monkeypatch.setattr(IdleMemory, "copy", copy)
+    monkeypatch.setattr(IdleMemory, "publish", publish)
     x, b = torch.ones(ROWS, K, requires_grad=True), torch.zeros(N, K).to(FP8).t()
     inverse, columns = x.abs().amax(1, keepdim=True) / 448, torch.ones(1, N)
     with idle_group() as (group, _):

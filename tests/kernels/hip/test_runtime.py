@@ -157,9 +157,9 @@ def test_a_link_of_their_own_is_one_hop_of_xgmi(library: Path) -> None:
 
 
 def test_links_of_virtual_devices_are_those_of_their_specification(virtual_arch: str) -> None:
-    assert is_full_mesh.__wrapped__(0, 8)
+    assert is_full_mesh.__wrapped__(0, (0, 1, 2, 3, 4, 5, 6, 7))
     with virtual_device("h200"):
-        assert not is_full_mesh.__wrapped__(0, 8)
+        assert not is_full_mesh.__wrapped__(0, (0, 1, 2, 3, 4, 5, 6, 7))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from symmetric import ImmediateMemory
 
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, Workspace, make_workspace
 from wavecast.kernels.device import native_format
-from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
+from wavecast.kernels.matmul_reduce_scatter.launch import ScatterLaunch
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts
 from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
 from wavecast.simulator.virtual import active_virtual_device
@@ -56,7 +56,7 @@ class Problem:
         )  # fmt: skip
         gemm = replace(plan.gemm, programs=8, block_m=64, block_n=128, num_warps=4)
         plan = replace(plan, gemm=gemm, polls=polls)
-        launch_matmul_reduce_scatter(self.workspaces[rank], parts, b, out, plan, average=average)
+        ScatterLaunch(self.workspaces[rank], parts, b, out, plan, average=average)(parts, b, out)
         return out
 
     def exact_and_size(self, rank: int) -> tuple[torch.Tensor, torch.Tensor]:

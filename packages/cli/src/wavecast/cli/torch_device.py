@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -71,14 +71,19 @@ class Gpu:
         """Where its tensors are."""
         return torch.device("cuda", self.index)
 
+    def index_of(self, device: Any) -> int:
+        """Number of a device as programs give it; this one's where they leave it out."""
+        index = device if isinstance(device, int) else torch.device(device).index if device is not None else None
+        return self.index if index is None else index
+
     def check(self, device: Any) -> None:
         """Refuse another GPU.
 
         Raises:
             CliError: The device has another index.
         """
-        index = device if isinstance(device, int) else torch.device(device).index if device is not None else None
-        if index in (None, self.index):
+        index = self.index_of(device)
+        if index == self.index:
             return
         if self.count == 1:
             raise CliError(f"the program asks for GPU {index}, and there is one", hint="use device cuda or cuda:0")
@@ -256,6 +261,7 @@ class DeviceProperties:
     shared_memory_per_multiprocessor: int
     regs_per_multiprocessor: int
     L2_cache_size: int
+    uuid: str = ""
     is_integrated: bool = False
     is_multi_gpu_board: bool = False
 
@@ -375,6 +381,14 @@ def _cuda_names(device: VirtualDevice, gpu_of: Callable[[], Gpu]) -> dict[str, A
     interface = triton.runtime.driver.active.get_device_interface()
     stream = Stream()
 
+    def properties_of(of: Any = None) -> DeviceProperties:
+        """Of every GPU that the program sees: to look at one is not to use it."""
+        gpu = gpu_of()
+        index = gpu.index_of(of)
+        if not 0 <= index < gpu.count:
+            gpu.check(of)
+        return replace(properties, uuid=f"virtual-{index}")
+
     class Event:
         """``torch.cuda.Event``, in predicted time."""
 
@@ -410,7 +424,7 @@ def _cuda_names(device: VirtualDevice, gpu_of: Callable[[], Gpu]) -> dict[str, A
         "device_count": lambda: gpu_of().count,
         "current_device": lambda: gpu_of().index,
         "set_device": lambda device: gpu_of().check(device),
-        "get_device_properties": _with_index(gpu_of, lambda: properties),
+        "get_device_properties": properties_of,
         "get_device_name": _with_index(gpu_of, lambda: properties.name),
         "get_device_capability": _with_index(gpu_of, lambda: (properties.major, properties.minor)),
         "get_arch_list": lambda: [device.arch],

@@ -106,6 +106,20 @@ class NodeSymmetricMemory:
         """Set a word of a rank's signal pad when the stream comes to it; a tensor's value is read then."""
         self._rank.write_signal(self._pads[rank][index : index + 1], value, stream)
 
+    def publish(
+        self, publications: Sequence[tuple[torch.Tensor, Sequence[tuple[torch.Tensor, int]]]], stream: NodeStream
+    ) -> None:
+        """Copy rows to places in other tensors, then hold the stream until every rank's has come to the same barrier.
+
+        Args:
+            publications: Source; targets, and which of their rows its first one becomes.
+            stream: Of this rank.
+        """
+        for source, targets in publications:
+            for target, row in targets:
+                self.copy(target.narrow(0, row, source.shape[0]), source, stream)
+        self.barrier(stream)
+
     def barrier(self, stream: NodeStream) -> None:
         """Hold a stream until every rank's has come to the same barrier."""
         self._rank.barrier(stream)

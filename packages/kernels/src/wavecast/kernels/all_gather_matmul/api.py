@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 import torch.distributed as dist
 
+from wavecast.kernels.all_gather_matmul.call import GatherCall
 from wavecast.kernels.all_gather_matmul.decomposed import decomposed_all_gather_matmul
-from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, launch_all_gather_matmul
-from wavecast.kernels.all_gather_matmul.operands import (
-    Rows,
-    RowScales,
-    as_row_scales,
-    as_rows,
-    check_factors,
-    flat,
-)
-from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
-from wavecast.kernels.all_gather_matmul.plan_hip import PIECE_BYTES, Layout
+from wavecast.kernels.all_gather_matmul.operands import RowScales, as_row_scales, as_rows, check_factors, flat
 from wavecast.kernels.async_tp.checked import CheckedCalls, CheckedWay, described
 from wavecast.kernels.async_tp.groups import group_of, is_symmetric, workspace_of
 from wavecast.kernels.async_tp.products import column_major
@@ -32,10 +25,9 @@ from wavecast.kernels.async_tp.selection import (
     setting_from,
 )
 from wavecast.kernels.async_tp.transport import Engine
-from wavecast.kernels.async_tp.workspace import Workspace, keep, scales_offset
-from wavecast.kernels.device import active_arch, active_arch_and_units, launch_device
+from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
+from wavecast.kernels.device import active_arch, launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
-from wavecast.kernels.tma import is_aligned
 
 _checked = CheckedCalls()
 
@@ -90,36 +82,64 @@ def all_gather_matmul(
         a_shard = a_shard.detach()
     if a_inverse is not None and a_inverse.requires_grad:
         a_inverse = a_inverse.detach()
-    rows = as_rows(a_shard, gather_dim)
-    scales = as_row_scales(a_inverse, a_shard, rows, ranks)
-    b_inverses = [None] * given if b_inverses is None else [flat(b_inverse) for b_inverse in b_inverses]
-    biases = [None] * given if biases is None else [None if bias is None else bias.contiguous() for bias in biases]
-    default = torch.bfloat16 if a_shard.dtype.itemsize == 1 else a_shard.dtype
-    out_dtypes = [default] * given if out_dtypes is None else list(out_dtypes)
+    b_inverses = (None,) * given if b_inverses is None else b_inverses
+    biases = (None,) * given if biases is None else biases
     asked = setting_from() if setting is None else Setting(setting)
+    code = code_from()
     signature = (
-        group.group_name, ranks, asked, gather_dim, described(a_shard), described(a_inverse),
-        tuple(map(described, bs)), tuple(map(described, b_inverses)), tuple(map(described, biases)), *out_dtypes,
+        id(group), ranks, asked, code, gather_dim, return_gathered, described(a_shard), described(a_inverse),
+        tuple(map(described, bs)), tuple(map(described, b_inverses)), tuple(map(described, biases)),
+        None if out_dtypes is None else tuple(out_dtypes),
     )  # fmt: skip
     way = _checked.get(signature)
+    if way is not None and way.plain:
+        way.tell("all_gather_matmul")
+        own = a_inverse is not None and a_inverse.ndim > 0 and a_inverse.shape[0] == a_shard.shape[0]
+        scales = RowScales(a_inverse, None) if own else RowScales(None, a_inverse)
+        gathered, outs = _overlapped(way, group, a_shard, bs, scales, b_inverses, biases)
+        return gathered if return_gathered else None, outs
+    rows = as_rows(a_shard, gather_dim)
+    scales = as_row_scales(a_inverse, a_shard, rows, ranks)
+    as_given = (a_shard, a_inverse, *b_inverses, *biases)
+    b_inverses = [flat(b_inverse) for b_inverse in b_inverses]
+    biases = [None if bias is None else bias.contiguous() for bias in biases]
+    default = torch.bfloat16 if a_shard.dtype.itemsize == 1 else a_shard.dtype
+    out_dtypes = [default] * given if out_dtypes is None else list(out_dtypes)
     if way is None:
         check_factors(rows, ranks, bs, a_inverse, b_inverses, biases, out_dtypes)
         facts = facts_of(rows.shard, max(b.shape[1] for b in bs), group, along_sum=rows.along_sum)
         chosen = select_way(facts, asked)
-        route = None
+        way = CheckedWay(chosen, None)
         if chosen.way is Way.OVERLAPPED:
-            route = route_operands(rows.shard, *bs, scales.own, scales.every, *b_inverses, *biases)
-        way = _checked.keep(signature, CheckedWay(chosen, route))
+            way.route = route_operands(rows.shard, *bs, scales.own, scales.every, *b_inverses, *biases)
+            way.make = partial(GatherCall, out_dtypes=tuple(out_dtypes), code=code, own_rows=return_gathered)
+            found = (rows.shard, scales.every if scales.own is None else scales.own, *b_inverses, *biases)
+            way.plain = all(map(operator.is_, found, as_given)) and all(column_major(b) is b for b in bs)
+        _checked.keep(signature, way)
     way.tell("all_gather_matmul")
-    given_all = (rows, bs, scales, b_inverses, biases, out_dtypes, group)
     if way.chosen.way is Way.OVERLAPPED:
-        gathered, outs = _overlapped(*given_all, own_rows=return_gathered)
+        gathered, outs = _overlapped(way, group, rows.shard, bs, scales, b_inverses, biases)
     else:
-        gathered, outs = decomposed_all_gather_matmul(*given_all)
+        gathered, outs = decomposed_all_gather_matmul(rows, bs, scales, b_inverses, biases, out_dtypes, group)
     return (
         rows.unfolded(gathered, ranks) if return_gathered else None,
         [rows.unfolded(out, ranks) for out in outs],
     )
+
+
+def _overlapped(
+    way: CheckedWay,
+    group: dist.ProcessGroup,
+    shard: torch.Tensor,
+    bs: Sequence[torch.Tensor],
+    scales: RowScales,
+    b_inverses: Sequence[torch.Tensor | None],
+    biases: Sequence[torch.Tensor | None],
+) -> tuple[torch.Tensor, list[torch.Tensor]]:
+    """The overlapped call over the group's own memory."""
+    with launch_device(shard):
+        call: GatherCall = way.call_over(workspace_of(group, scales_offset(shard.nbytes) + 4 * shard.shape[0]))
+        return call(shard, bs, scales, b_inverses, biases)
 
 
 def facts_of(shard: torch.Tensor, columns: int, group: dist.ProcessGroup, *, along_sum: bool = False) -> Facts:
@@ -137,26 +157,6 @@ def facts_of(shard: torch.Tensor, columns: int, group: dist.ProcessGroup, *, alo
         length=shard.shape[1],
         along_sum=along_sum,
     )
-
-
-def _overlapped(
-    rows: Rows,
-    bs: Sequence[torch.Tensor],
-    scales: RowScales,
-    b_inverses: Sequence[torch.Tensor | None],
-    biases: Sequence[torch.Tensor | None],
-    out_dtypes: Sequence[torch.dtype],
-    group: dist.ProcessGroup,
-    *,
-    own_rows: bool,
-) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    shard = rows.shard
-    chunk_bytes = shard.numel() * shard.element_size()
-    with launch_device(shard):
-        workspace = workspace_of(group, scales_offset(chunk_bytes) + 4 * shard.shape[0])
-        return overlapped_all_gather_matmul(
-            workspace, shard, bs, scales, b_inverses, biases, out_dtypes, own_rows=own_rows
-        )
 
 
 def overlapped_all_gather_matmul(
@@ -185,46 +185,5 @@ def overlapped_all_gather_matmul(
         ValueError: the kernel in HIP is asked for and cannot do it.
     """
     code = code_from() if code is None else code
-    ranks, (count, k) = workspace.memory.ranks, shard.shape
-    gathered = shard.new_empty((ranks * count, k))
-    a_inverse = scales.every
-    if scales.own is not None:
-        a_inverse = torch.empty((ranks * count, 1), dtype=torch.float32, device=shard.device)
-    factors, call_columns = [], sum(b.shape[1] for b in bs)
-    for given, b_inverse, bias, out_dtype in zip(bs, b_inverses, biases, out_dtypes, strict=True):
-        b, n = column_major(given), given.shape[1]
-        out = torch.empty((ranks * count, n), dtype=out_dtype, device=shard.device)
-        aligned = bias is None and is_aligned(shard, gathered, b, out)
-        layout = None
-        if code == "hip":
-            tensors = [t for t in (shard, gathered, b, out, bias, b_inverse) if t is not None]
-            layout = Layout(
-                dtype=shard.dtype,
-                out_dtype=out_dtype,
-                bias_dtype=None if bias is None else bias.dtype,
-                b_stride=b.stride(1),
-                aligned=all(t.data_ptr() % PIECE_BYTES == 0 for t in tensors),
-            )
-        key = (count, n, call_columns, k, shard.dtype, b.stride(1), out_dtype, aligned, layout, engine)
-        plan = workspace.plans.get(key)
-        if plan is None:
-            arch, units = active_arch_and_units()
-            plan = plan_all_gather_matmul(
-                shard_rows=count,
-                columns=n,
-                length=k,
-                ranks=ranks,
-                element_bytes=shard.element_size(),
-                arch=arch,
-                full_mesh=workspace.memory.full_mesh,
-                call_columns=call_columns,
-                engine=engine,
-                tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
-                hip=layout,
-                units=units,
-            )
-            keep(workspace.plans, key, plan)
-        factors.append(Factor(b, b_inverse, bias, out, plan))
-    where = Gathered(gathered, a_inverse, scales.own is not None, own_rows=own_rows)
-    launch_all_gather_matmul(workspace, shard, scales.own, where, factors)
-    return gathered, [factor.out for factor in factors]
+    call = GatherCall(workspace, out_dtypes, engine=engine, code=code, own_rows=own_rows)
+    return call(shard, bs, scales, b_inverses, biases)

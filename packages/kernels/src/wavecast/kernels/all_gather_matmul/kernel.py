@@ -14,6 +14,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from wavecast.kernels._device_helpers import issued_here_scalar
 from wavecast.kernels.async_tp.device_signals import CALL, finish_call, report_failure, take_turn, wait_for_signal
 from wavecast.kernels.async_tp.kernel_fetch import fetch_chunks
 from wavecast.kernels.grouped_gemm.tiles import (
@@ -94,8 +95,8 @@ def group_of_tiles(step, row, rank, ranks, shard_rows, signal_rows, BLOCK_M: tl.
     ]
 )  # fmt: skip
 def all_gather_matmul_kernel(
-    gathered_ptr, shard_ptr, b_ptr, out_ptr, a_inverse_ptr, b_inverse_ptr, bias_ptr, signals_ptr, state_ptr,
-    failure_ptr, words_ptr, windows_ptr, m, shard_rows, signal_rows, n_units, k_units, b_units, rank, ranks, polls,
+    gathered_ptr, shard_ptr, b_ptr, out_ptr, a_inverse_ptr, b_inverse_ptr, bias_ptr, words_ptr, signals_ptr, state_ptr,
+    failure_ptr, windows_ptr, m, shard_rows, signal_rows, n_units, k_units, b_units, rank, ranks, polls,
     row_elements, scales_at, SCALED: tl.constexpr, A_ROWS: tl.constexpr, B_COLUMNS: tl.constexpr, BIASED: tl.constexpr,
     LAST: tl.constexpr, FETCHERS: tl.constexpr, PEERS: tl.constexpr, FETCH_SCALES: tl.constexpr,
     FETCH_BLOCK: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, CUT: tl.constexpr, IMPRECISE: tl.constexpr,
@@ -126,11 +127,8 @@ def all_gather_matmul_kernel(
                          signal_rows, scales_at, rank, ranks, FETCH_SCALES, FETCHERS, PEERS, FETCH_BLOCK,
                          ON_GFX)  # fmt: skip
     n = n_units * N_UNIT
-    k = k_units * UNIT
     tiles_m = tl.cdiv(m, BLOCK_M)
     tiles_n = tl.cdiv(n, BLOCK_N)
-    own_start = rank * shard_rows
-    signals = tl.cdiv(shard_rows, signal_rows)
     place = (rank * 0, rank * 0, rank * 0)
     arrived = tl.full((), 0, tl.int64)
     tiles = tiles_m * tiles_n
@@ -147,6 +145,18 @@ def all_gather_matmul_kernel(
             die = program % XCDS
     tile = tile_of_turn(turn, turns, die, tiles, XCDS)
     while tile < tiles:
+        # What is made of these for each tile takes few instructions. The compiler would make all of it before the first
+        # one, reciprocals of divisors above all, and have no scalar registers for it beside the sum's.
+        rank = issued_here_scalar(rank, ON_GFX)
+        ranks = issued_here_scalar(ranks, ON_GFX)
+        polls = issued_here_scalar(polls, ON_GFX)
+        shard_rows = issued_here_scalar(shard_rows, ON_GFX)
+        signal_rows = issued_here_scalar(signal_rows, ON_GFX)
+        tiles_n = issued_here_scalar(tiles_n, ON_GFX)
+        turns = issued_here_scalar(turns, ON_GFX)
+        n = issued_here_scalar(n_units, ON_GFX) * N_UNIT
+        k = issued_here_scalar(k_units, ON_GFX) * UNIT
+        own_start = rank * shard_rows
         visit_m, tile_n = tile_position(tile, tiles_m, tiles_n, BAND)
         if PEERS == 1:
             tile_m = rotated(visit_m, tiles_m, shard_rows, rank, BLOCK_M)
@@ -160,6 +170,7 @@ def all_gather_matmul_kernel(
         if (row >= own_start) & (end <= own_start + shard_rows):
             a_ptr = shard_ptr + (row - own_start).to(tl.int64) * k
         else:
+            signals = tl.cdiv(shard_rows, signal_rows)
             signal = signal_of(row, shard_rows, signal_rows, signals)
             last = signal_of(end - 1, shard_rows, signal_rows, signals)
             while signal <= last:
@@ -200,4 +211,6 @@ def all_gather_matmul_kernel(
         else:  # what is not there now will not be: the other programs find out by themselves
             tile = tiles
     if LAST or FETCHERS > 0:
-        finish_call(state_ptr, call, tl.num_programs(0), ON_GFX, LAST, XCDS if FETCHERS > 0 else 0)
+        # The grid, from what is kept anyway: whole turns of all dies, and those that fetch.
+        programs = turns * XCDS + FETCHERS
+        finish_call(state_ptr, call, programs, ON_GFX, LAST, XCDS if FETCHERS > 0 else 0)

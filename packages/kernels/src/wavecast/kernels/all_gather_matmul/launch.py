@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -10,15 +10,16 @@ import torch
 from wavecast.kernels.all_gather_matmul.kernel import all_gather_matmul_kernel
 from wavecast.kernels.all_gather_matmul.launch_hip import launch_async_mm
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
+from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan
 from wavecast.kernels.async_tp.order import fetch_order
-from wavecast.kernels.async_tp.symmetric import COMPUTE, Stream
+from wavecast.kernels.async_tp.symmetric import COMPUTE, Publication, Stream
 from wavecast.kernels.async_tp.transport import COPIED_AT_ONCE_BYTES, TransportPlan
-from wavecast.kernels.async_tp.workspace import Workspace, keep, scales_offset
+from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
 from wavecast.kernels.checks import check_fits_int32
 from wavecast.kernels.grouped_gemm.api import check_tile_offsets, imprecise_sum
 from wavecast.kernels.grouped_gemm.plan import unit_of
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan
-from wavecast.kernels.kept_launch import KeptLaunch, specialized
+from wavecast.kernels.kept_launch import KeptLaunch
 
 FETCH, LOCAL = "fetch", "local"
 """Streams for the others' chunks, the first of as many as come at a time, and for the own one."""
@@ -27,7 +28,7 @@ FETCH_BYTES = 16
 """Bytes that a lane of a fetching program loads at once."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Factor:
     """One right operand and what belongs to it.
 
@@ -46,7 +47,7 @@ class Factor:
     plan: AllGatherMatmulPlan
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Gathered:
     """Where chunks go.
 
@@ -63,46 +64,64 @@ class Gathered:
     own_rows: bool
 
 
-def launch_all_gather_matmul(
-    workspace: Workspace, shard: torch.Tensor, shard_inverse: torch.Tensor | None, gathered: Gathered,
-    factors: Sequence[Factor],
-) -> None:  # fmt: skip
-    """Put one call on the streams. Nothing is waited for on the host, and nothing depends on the number of the call.
+class GatherLaunch:
+    """Launches of calls that are alike in all but what their tensors hold and where they are.
+
+    Tensors of later calls have the first one's sizes, strides, dtypes and forms, and begin where Triton compiles the
+    same for. Nothing is waited for on the host, and nothing that is put on a stream depends on the call's number.
 
     Args:
         workspace: of this rank.
-        shard: (rows, K) of this rank, contiguous.
-        shard_inverse: (rows, 1) fp32 of this rank if ``gathered.fetch_scales``.
-        gathered: where chunks go.
-        factors: one or more products.
+        shard, gathered, factors: of the first call, see `__call__`.
 
     Raises:
         ValueError: sizes beyond what the kernel's 32-bit numbers or the windows hold.
     """
-    memory, transport = workspace.memory, factors[0].plan.transport
-    (rows, k), ranks = shard.shape, memory.ranks
-    for factor in factors:
-        _check(factor, rows * ranks, k)
-    awaited = any(
-        _straddled(memory.rank, ranks, rows, factor.plan.block_m) for factor in factors if factor.out.shape[1]
-    )
-    key = (rows, k, shard.dtype, id(transport), gathered.fetch_scales, gathered.own_rows, awaited)
-    _, transfers = workspace.transfers.get(key, (None, None))
-    if transfers is None:
-        transfers = Transfers(
-            workspace, rows, k, shard.dtype, transport, scaled=gathered.fetch_scales, own_rows=gathered.own_rows,
-            awaited=awaited,
-        )  # fmt: skip
-        keep(workspace.transfers, key, (transport, transfers))
-    compute = memory.stream(COMPUTE)
-    used = transfers.begin(compute, shard, shard_inverse, gathered)
-    with memory.launching(compute):
+
+    def __init__(
+        self, workspace: Workspace, shard: torch.Tensor, gathered: Gathered, factors: Sequence[Factor]
+    ) -> None:
+        memory, (rows, k) = workspace.memory, shard.shape
         for factor in factors:
-            launch_factor(workspace, shard, gathered, factor, transfers.scales_at, first=factor is factors[0],
-                    last=factor is factors[-1])  # fmt: skip
-    for stream in used:
-        memory.wait_stream(compute, stream)
-    memory.barrier(compute)
+            _check(factor, rows * memory.ranks, k)
+        awaited = any(
+            _straddled(memory.rank, memory.ranks, rows, factor.plan.block_m)
+            for factor in factors
+            if factor.out.shape[1]
+        )
+        self._memory = memory
+        self._transfers = Transfers(
+            workspace, rows, k, shard.dtype, factors[0].plan.transport, scaled=gathered.fetch_scales,
+            own_rows=gathered.own_rows, awaited=awaited,
+        )  # fmt: skip
+        self._products = [
+            product_launch(
+                workspace, shard, gathered, factor, self._transfers.scales_at, first=factor is factors[0],
+                last=factor is factors[-1],
+            )
+            for factor in factors
+        ]  # fmt: skip
+
+    def __call__(
+        self, shard: torch.Tensor, shard_inverse: torch.Tensor | None, gathered: Gathered, factors: Sequence[Factor]
+    ) -> None:
+        """Put a call on the streams.
+
+        Args:
+            shard: (rows, K) of this rank, contiguous.
+            shard_inverse: (rows, 1) fp32 of this rank if ``gathered.fetch_scales``.
+            gathered: where chunks go.
+            factors: one or more products.
+        """
+        memory = self._memory
+        compute = memory.stream(COMPUTE)
+        used = self._transfers.begin(compute, shard, shard_inverse, gathered)
+        with memory.launching(compute):
+            for launch, factor in zip(self._products, factors, strict=True):
+                launch(shard, gathered, factor)
+        for stream in used:
+            memory.wait_stream(compute, stream)
+        memory.barrier(compute)
 
 
 class Transfers:
@@ -127,12 +146,13 @@ class Transfers:
         memory = workspace.memory
         chunk_bytes = rows * k * dtype.itemsize
         self.scales_at = scales_offset(chunk_bytes)
-        self._memory, self._number = memory, workspace.call_number
-        self._scaled, self._awaited, self._places = scaled, awaited, own_rows or awaited
-        self._aside = chunk_bytes > COPIED_AT_ONCE_BYTES
+        self._memory, self._number, self._rows = memory, workspace.call_number, rows
+        self._awaited, self._places = awaited, own_rows or awaited
+        self._aside = self._places and chunk_bytes > COPIED_AT_ONCE_BYTES
         self._signals = -(-rows // transport.signal_rows)
         self._own = memory.window(memory.rank, (rows, k), dtype)
-        self._own_scales = memory.window(memory.rank, (rows,), torch.float32, self.scales_at) if scaled else None
+        self._own_address = self._own.data_ptr()
+        self._own_scales = memory.window(memory.rank, (rows, 1), torch.float32, self.scales_at) if scaled else None
         lanes: list[list[_Fetch]] = [[] for _ in range(transport.peers if transport.fetchers == 0 else 0)]
         for place, source in enumerate(fetch_order(memory.rank, memory.ranks) if lanes else ()):
             window = memory.window(source, (rows, k), dtype)
@@ -142,7 +162,7 @@ class Transfers:
                 whole = pieces == [slice(0, rows)]
                 copies = [(None, window)] if whole else [(piece, window[piece]) for piece in pieces]
                 parts.append((source * self._signals + number, copies))
-            scales = memory.window(source, (rows,), torch.float32, self.scales_at) if scaled else None
+            scales = memory.window(source, (rows, 1), torch.float32, self.scales_at) if scaled else None
             lanes[place % transport.peers].append(_Fetch(source, scales, parts))
         self._lanes = [(FETCH if lane == 0 else f"{FETCH} {lane + 1}", fetches) for lane, fetches in enumerate(lanes)]
 
@@ -154,29 +174,42 @@ class Transfers:
         Returns:
             The streams beside ``compute`` that something was put on.
         """
-        memory, rank = self._memory, self._memory.rank
-        chunks = gathered.rows.chunk(memory.ranks)
-        scales: Sequence[torch.Tensor] = ()
-        if self._own.data_ptr() != shard.data_ptr():
-            memory.copy(self._own, shard, compute)
-        if self._own_scales is not None and gathered.a_inverse is not None and shard_inverse is not None:
-            scales, own_scales = gathered.a_inverse.view(-1).chunk(memory.ranks), shard_inverse.view(-1)
-            memory.copy(self._own_scales, own_scales, compute)
-            memory.copy(scales[rank], own_scales, compute)
-        used = []
-        if self._places:
-            # Before the barrier: a copy within the GPU is a kernel on CUDA, and once the product fills the GPU, one
-            # multiprocessor is left for it, which takes a millisecond for what all of them copy in 40 us.
-            local = compute
-            if self._aside:
-                local = memory.stream(LOCAL)
-                used.append(local)
-                memory.wait_stream(local, compute)
+        memory, rank, used = self._memory, self._memory.rank, []
+        # Before the meeting: a copy within the GPU is a kernel on CUDA, and once the product fills the GPU, one
+        # multiprocessor is left for it, which takes a millisecond for what all of them copy in 40 us.
+        targets = [] if shard.data_ptr() == self._own_address else [(self._own, 0)]
+        if self._aside:
+            local = memory.stream(LOCAL)
+            used.append(local)
+            memory.wait_stream(local, compute)
             with memory.launching(local):
-                memory.copy(chunks[rank], shard, local)
-                if self._awaited:  # else nothing would keep the number of the call from being raised before that
-                    memory.write_signal(rank, rank * self._signals, self._number, local)
-        memory.barrier(compute)
+                memory.copy(self._chunk(gathered.rows, rank), shard, local)
+                self._tell_own(local)
+        elif self._places:
+            targets.append((gathered.rows, rank * self._rows))
+        publications = [Publication(shard, targets)] if targets else []
+        if self._own_scales is not None and gathered.a_inverse is not None and shard_inverse is not None:
+            places = (self._own_scales, 0), (gathered.a_inverse, rank * self._rows)
+            publications.append(Publication(shard_inverse, places))
+        memory.publish(publications, compute)
+        if self._places and not self._aside:
+            self._tell_own(compute)
+        if self._lanes:
+            self._fetch(compute, gathered, used)
+        return used
+
+    def _chunk(self, matrix: torch.Tensor, rank: int) -> torch.Tensor:
+        return matrix.narrow(0, rank * self._rows, self._rows)
+
+    def _tell_own(self, stream: Stream) -> None:
+        """Signal the own chunk, if that is awaited: else nothing would keep the number of the call until then."""
+        if self._awaited:
+            rank = self._memory.rank
+            self._memory.write_signal(rank, rank * self._signals, self._number, stream)
+
+    def _fetch(self, compute: Stream, gathered: Gathered, used: list[Stream]) -> None:
+        """Copy the others' chunks, and signal them; the streams on which that is done are added to ``used``."""
+        memory = self._memory
         fetching = [(memory.stream(name), fetches) for name, fetches in self._lanes]
         for stream, _ in fetching:
             used.append(stream)
@@ -184,14 +217,13 @@ class Transfers:
         for stream, fetches in fetching:
             with memory.launching(stream):
                 for fetch in fetches:
-                    if fetch.scales is not None:
-                        memory.copy(scales[fetch.source], fetch.scales, stream)
-                    chunk = chunks[fetch.source]
+                    if fetch.scales is not None and gathered.a_inverse is not None:
+                        memory.copy(self._chunk(gathered.a_inverse, fetch.source), fetch.scales, stream)
+                    chunk = self._chunk(gathered.rows, fetch.source)
                     for signal, copies in fetch.parts:
                         for piece, window in copies:
                             memory.copy(chunk if piece is None else chunk[piece], window, stream)
-                        memory.write_signal(rank, signal, self._number, stream)
-        return used
+                        memory.write_signal(memory.rank, signal, self._number, stream)
 
 
 @dataclass(frozen=True)
@@ -241,107 +273,123 @@ def _slices(start: int, stop: int, step: int) -> list[slice]:
     return [slice(at, min(at + step, stop)) for at in range(start, stop, step)]
 
 
-def _launch_tma(
+def product_launch(
+    workspace: Workspace, shard: torch.Tensor, gathered: Gathered, factor: Factor, scales_at: int, *, first: bool,
+    last: bool,
+) -> Callable[[torch.Tensor, Gathered, Factor], None]:  # fmt: skip
+    """Launches of one product of calls like this one; the first one's programs fetch, where programs do."""
+    if factor.plan.tma is not None:
+        return _tma_launch(workspace, shard, gathered, factor, factor.plan.tma, last=last)
+    if factor.plan.hip is not None:
+        return _hip_launch(workspace, factor.plan, factor.plan.hip, scales_at, first=first, last=last)
+    return _triton_launch(workspace, shard, gathered, factor, scales_at, first=first, last=last)
+
+
+def _tma_launch(
     workspace: Workspace, shard: torch.Tensor, gathered: Gathered, factor: Factor, tma: TmaPlan, *, last: bool
-) -> None:
-    """Launch one product through the tensor memory accelerator."""
+) -> Callable[[torch.Tensor, Gathered, Factor], None]:
+    """Through the tensor memory accelerator."""
     from wavecast.kernels.all_gather_matmul.kernel_tma import all_gather_matmul_tma_kernel
     from wavecast.kernels.grouped_gemm.launch_tma import per_line
     from wavecast.kernels.tma import descriptor
 
     memory, (rows, k), n = workspace.memory, shard.shape, factor.out.shape[1]
-    a_inverse, b_inverse, b, polls = gathered.a_inverse, factor.b_inverse, factor.b, factor.plan.polls
-    form = (False, False, a_inverse is not None, per_line(a_inverse), per_line(b_inverse), gathered.fetch_scales)
-    key = (
-        id(factor.plan), rows, n, k, b.stride(1), shard.dtype, factor.out.dtype, form, last,
-        specialized(a_inverse, b_inverse),
-    )  # fmt: skip
-    _, launch = workspace.launches.get(key, (None, None))
-    if launch is None:
-        launch = KeptLaunch(
-            all_gather_matmul_tma_kernel,
-            tma.programs,
-            describe=lambda gathered, shard, b, out: (
-                descriptor(gathered, k, tma.block_m, tma.block_k), descriptor(shard, k, tma.block_m, tma.block_k),
-                descriptor(b, k, tma.block_n, tma.block_k), descriptor(out, n, tma.block_m // 2, tma.block_n // 4),
+    a_inverse, b_inverse = gathered.a_inverse, factor.b_inverse
+    kept = KeptLaunch(
+        all_gather_matmul_tma_kernel,
+        tma.programs,
+        describe=lambda gathered, shard, b, out: (
+            descriptor(gathered, k, tma.block_m, tma.block_k), descriptor(shard, k, tma.block_m, tma.block_k),
+            descriptor(b.t(), k, tma.block_n, tma.block_k), descriptor(out, n, tma.block_m // 2, tma.block_n // 4),
+        ),
+        stay=(memory.signals(memory.rank), workspace.state, workspace.failure),
+        sizes=(rows * memory.ranks, n, k, n, rows, memory.rank, factor.plan.polls),
+        constants={
+            "FORM": (
+                False, False, a_inverse is not None, per_line(a_inverse), per_line(b_inverse), gathered.fetch_scales
             ),
-            sizes=(rows * memory.ranks, n, k, n, rows, memory.rank, polls),
-            constants={
-                "FORM": form,
-                "TILE": (tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
-                "OUT_STAGES": tma.out_stages,
-                "LAST": last,
-                "num_warps": 4,
-            },
-        )  # fmt: skip
-        keep(workspace.launches, key, (factor.plan, launch))
-    launch(
-        (gathered.rows, shard, b.t(), factor.out),
-        (factor.out, a_inverse, b_inverse, memory.signals(memory.rank), workspace.state, workspace.failure),
-    )
+            "TILE": (tma.block_m, tma.block_n, tma.block_k, tma.stages, tma.band, tma.k_alignment),
+            "OUT_STAGES": tma.out_stages,
+            "LAST": last,
+            "num_warps": 4,
+        },
+    )  # fmt: skip
+
+    def launch(shard: torch.Tensor, gathered: Gathered, factor: Factor) -> None:
+        matrices = (gathered.rows, shard, factor.b, factor.out)
+        kept(matrices, (factor.out, gathered.a_inverse, factor.b_inverse))
+
+    return launch
 
 
-def launch_factor(
-    workspace: Workspace, shard: torch.Tensor, gathered: Gathered, factor: Factor, scales_at: int, *, first: bool,
-    last: bool,
-) -> None:  # fmt: skip
-    """Launch one product; the first one's programs fetch, where programs do."""
-    memory, plan = workspace.memory, factor.plan
-    if plan.tma is not None:
-        _launch_tma(workspace, shard, gathered, factor, plan.tma, last=last)
-        return
-    gemm, (rows, k), n = plan.gemm, shard.shape, factor.out.shape[1]
-    fetchers = plan.transport.fetchers if first else 0
-    words = gathered.rows.view(_widest(k * shard.element_size()))
+def _hip_launch(
+    workspace: Workspace, plan: AllGatherMatmulPlan, hip: HipPlan, scales_at: int, *, first: bool, last: bool
+) -> Callable[[torch.Tensor, Gathered, Factor], None]:
+    """By the kernel in HIP."""
+    memory, fetchers = workspace.memory, plan.transport.fetchers if first else 0
     windows = memory.window_addresses() if fetchers else None
-    if plan.hip is not None:
+
+    def launch(shard: torch.Tensor, gathered: Gathered, factor: Factor) -> None:
         launch_async_mm(
-            plan.hip, gathered=gathered.rows, shard=shard, b=factor.b, out=factor.out, a_inverse=gathered.a_inverse,
+            hip, gathered=gathered.rows, shard=shard, b=factor.b, out=factor.out, a_inverse=gathered.a_inverse,
             b_inverse=factor.b_inverse, bias=factor.bias, signals=memory.signals(memory.rank), state=workspace.state,
             failure=workspace.failure, windows=windows, rank=memory.rank, ranks=memory.ranks, polls=plan.polls,
             transport=plan.transport, fetchers=fetchers, fetch_scales=gathered.fetch_scales, scales_at=scales_at,
             last=last,
         )  # fmt: skip
-        return
-    a_inverse, b_inverse, b, bias = gathered.a_inverse, factor.b_inverse, factor.b, factor.bias
-    tensors = (
-        gathered.rows, shard, b, factor.out, a_inverse, b_inverse, bias, memory.signals(memory.rank), workspace.state,
-        workspace.failure, words, windows,
+
+    return launch
+
+
+def _triton_launch(
+    workspace: Workspace, shard: torch.Tensor, gathered: Gathered, factor: Factor, scales_at: int, *, first: bool,
+    last: bool,
+) -> Callable[[torch.Tensor, Gathered, Factor], None]:  # fmt: skip
+    """By Triton's kernel for every architecture."""
+    memory, plan, gemm = workspace.memory, factor.plan, factor.plan.gemm
+    (rows, k), n, b_stride = shard.shape, factor.out.shape[1], factor.b.stride(1)
+    fetchers = plan.transport.fetchers if first else 0
+    word = _widest(k * shard.element_size())
+    unit, n_unit = unit_of(k, b_stride), unit_of(n)
+    a_inverse, b_inverse = gathered.a_inverse, factor.b_inverse
+    kept = KeptLaunch(
+        all_gather_matmul_kernel,
+        gemm.programs + fetchers,
+        stay=(
+            memory.signals(memory.rank), workspace.state, workspace.failure,
+            memory.window_addresses() if fetchers else None,
+        ),
+        sizes=(
+            rows * memory.ranks, rows, plan.transport.signal_rows, n // n_unit, k // unit, b_stride // unit,
+            memory.rank, memory.ranks, plan.polls, k * shard.element_size() // word.itemsize, scales_at,
+        ),
+        constants={
+            "SCALED": a_inverse is not None,
+            "A_ROWS": a_inverse is not None and a_inverse.ndim > 0,
+            "B_COLUMNS": b_inverse is not None and b_inverse.ndim > 0,
+            "BIASED": factor.bias is not None,
+            "LAST": last,
+            "FETCHERS": fetchers,
+            "PEERS": plan.transport.peers,
+            "FETCH_SCALES": gathered.fetch_scales,
+            "FETCH_BLOCK": gemm.num_warps * gemm.lanes * FETCH_BYTES // word.itemsize,
+            "UNIT": unit,
+            "N_UNIT": n_unit,
+            "CUT": k % gemm.block_k != 0,
+            "IMPRECISE": imprecise_sum(shard.dtype, gemm),
+            **gemm.constants,
+        },
     )  # fmt: skip
-    forms = (a_inverse is not None and a_inverse.ndim > 0, b_inverse is not None and b_inverse.ndim > 0)
-    key = (
-        id(plan), first, last, rows, n, k, b.stride(1), shard.dtype, factor.out.dtype,
-        None if bias is None else bias.dtype, forms, gathered.fetch_scales, specialized(*tensors[:7]),
-    )  # fmt: skip
-    _, launch = workspace.launches.get(key, (None, None))
-    if launch is None:
-        unit, n_unit = unit_of(k, b.stride(1)), unit_of(n)
-        launch = KeptLaunch(
-            all_gather_matmul_kernel,
-            gemm.programs + fetchers,
-            sizes=(
-                rows * memory.ranks, rows, plan.transport.signal_rows, n // n_unit, k // unit, b.stride(1) // unit,
-                memory.rank, memory.ranks, plan.polls, words.shape[1], scales_at,
-            ),
-            constants={
-                "SCALED": a_inverse is not None,
-                "A_ROWS": forms[0],
-                "B_COLUMNS": forms[1],
-                "BIASED": bias is not None,
-                "LAST": last,
-                "FETCHERS": fetchers,
-                "PEERS": plan.transport.peers,
-                "FETCH_SCALES": gathered.fetch_scales,
-                "FETCH_BLOCK": gemm.num_warps * gemm.lanes * FETCH_BYTES // words.element_size(),
-                "UNIT": unit,
-                "N_UNIT": n_unit,
-                "CUT": k % gemm.block_k != 0,
-                "IMPRECISE": imprecise_sum(shard.dtype, gemm),
-                **gemm.constants,
-            },
-        )  # fmt: skip
-        keep(workspace.launches, key, (plan, launch))
-    launch((), tensors)
+
+    def launch(shard: torch.Tensor, gathered: Gathered, factor: Factor) -> None:
+        rows = gathered.rows
+        words = None
+        if fetchers:
+            words = rows if kept.has_kernel else rows.view(word)  # of which only the address counts once it is compiled
+        tensors = rows, shard, factor.b, factor.out, gathered.a_inverse, factor.b_inverse, factor.bias, words
+        kept((), tensors)
+
+    return launch
 
 
 def _widest(row_bytes: int) -> torch.dtype:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 
@@ -62,8 +63,7 @@ def as_rows(a_shard: torch.Tensor, gather_dim: int) -> Rows:
     return Rows(moved.reshape(-1, moved.shape[-1]).contiguous(), tuple(moved.shape[:-1]), dim, False)
 
 
-@dataclass(frozen=True)
-class RowScales:
+class RowScales(NamedTuple):
     """Inverse scales of the left operand.
 
     Attributes:
@@ -85,7 +85,7 @@ def as_row_scales(a_inverse: torch.Tensor | None, a_shard: torch.Tensor, rows: R
         return RowScales(None, None)
     check_tensor("a_inverse", a_inverse, ndim=a_inverse.ndim, dtypes=(torch.float32,))
     if a_inverse.numel() == 1 and a_inverse.ndim <= 1:
-        return RowScales(None, a_inverse.reshape(()))
+        return RowScales(None, flat(a_inverse))
     sharded = (*a_shard.shape[:-1], 1)
     gathered = tuple(s * (ranks if d == rows.dim else 1) for d, s in enumerate(sharded))
     if rows.along_sum:  # a row's values are on all ranks: there is one scale for them
@@ -156,4 +156,6 @@ def flat(b_inverse: torch.Tensor | None) -> torch.Tensor | None:
     """A scale of one element as one without dimensions; others contiguous."""
     if b_inverse is None:
         return None
+    if b_inverse.ndim == 0:
+        return b_inverse
     return b_inverse.reshape(()) if b_inverse.numel() == 1 else b_inverse.contiguous()

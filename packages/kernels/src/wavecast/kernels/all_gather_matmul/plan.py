@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan, Layout, hip_obstacle, plan_hip
 from wavecast.kernels.async_tp.order import band_within
-from wavecast.kernels.async_tp.transport import Engine, TransportPlan, plan_transport
+from wavecast.kernels.async_tp.transport import TIMEOUT_POLLS, Engine, TransportPlan, plan_transport
 from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
 from wavecast.kernels.tma import ALIGNMENT
@@ -15,10 +15,6 @@ from wavecast.kernels.tma import ALIGNMENT
 SHORT_FLOP = 1 << 34
 """A product of so many operations takes an H200 about 25 us, less than the host takes to put copies, signals and waits
 on other streams: there the kernel fetches, though copy engines take no SM on CUDA."""
-
-TIMEOUT_POLLS = 1_000_000_000
-"""Polls of a signal before a kernel gives up. On an H200 200,000 took 51 ms, so this is four minutes: a rank may still
-compile its kernels when the others wait for it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,12 @@ from functools import cache
 import torch
 import torch.distributed as dist
 
+from wavecast.kernels.async_tp.members import devices_of
 from wavecast.kernels.async_tp.torch_memory import TorchSymmetricMemory
 from wavecast.kernels.async_tp.workspace import Workspace, make_workspace, scales_offset
 
-_workspaces: dict[tuple[str, int], tuple[dist.ProcessGroup, Workspace]] = {}
+_workspaces: dict[tuple[int, int], tuple[dist.ProcessGroup, Workspace]] = {}
+"""By the identity of the group, which is kept, and the device: its name takes longer to ask for."""
 _captured: set[Workspace] = set()
 """Those that graphs may have the addresses of: they live on when the group has another one."""
 
@@ -31,17 +33,21 @@ def group_of(group: dist.ProcessGroup | str) -> dist.ProcessGroup:
 
 
 def is_symmetric(group: dist.ProcessGroup, device: torch.device) -> bool:
-    """Whether the ranks of a group are GPUs of one node that reach each other's memory, or, in tests, share a GPU."""
+    """Whether the ranks of a group are GPUs of one node that reach each other's memory, or, in tests, share a GPU.
+
+    All ranks ask, at their first call: they tell each other which GPUs they are on.
+    """
     if device.type != "cuda":
         return False
     if group.size() > torch.cuda.device_count():
         return SHARED_VARIABLE in os.environ
-    return _reaches_peers(torch.cuda.current_device(), group.size())
+    peers = devices_of(group)
+    return peers is not None and _reaches(torch.cuda.current_device(), peers)
 
 
 @cache
-def _reaches_peers(here: int, count: int) -> bool:
-    return all(torch.cuda.can_device_access_peer(here, other) for other in range(count) if other != here)
+def _reaches(here: int, peers: tuple[int, ...]) -> bool:
+    return all(torch.cuda.can_device_access_peer(here, other) for other in peers if other != here)
 
 
 def workspace_of(group: dist.ProcessGroup, window_bytes: int) -> Workspace:
@@ -53,10 +59,10 @@ def workspace_of(group: dist.ProcessGroup, window_bytes: int) -> Workspace:
         RuntimeError: it would have to be made while a graph is captured.
         SignalTimeoutError: a kernel of an earlier call has given up.
     """
-    key = (group.group_name, torch.cuda.current_device())
-    owner, found = _workspaces.get(key, (None, None))
+    key = (id(group), torch.cuda.current_device())
+    _, found = _workspaces.get(key, (None, None))
     capturing = torch.cuda.is_current_stream_capturing()
-    if found is not None and owner is group:
+    if found is not None:
         found.check()
         if found.memory.window_bytes >= window_bytes:
             if capturing:
@@ -69,7 +75,11 @@ def workspace_of(group: dist.ProcessGroup, window_bytes: int) -> Workspace:
         )
     size = max(SMALLEST_WINDOW_BYTES, 1 << (window_bytes - 1).bit_length())
     with torch.inference_mode(False):  # whose tensors could not be written outside of it
-        found = make_workspace(TorchSymmetricMemory(group, size))
+        memory = TorchSymmetricMemory(group, size)
+        found = make_workspace(memory, memory.failure)
+    for other, (owner, _) in list(_workspaces.items()):
+        if other[1] == key[1] and owner.group_name == group.group_name:
+            del _workspaces[other]
     _workspaces[key] = group, found
     return found
 
@@ -94,4 +104,4 @@ def shard_window(group: dist.ProcessGroup | str, shape: tuple[int, ...], dtype: 
 
 def forget_workspace(group: dist.ProcessGroup | str) -> None:
     """Drop the group's workspace, on every rank, after a `SignalTimeoutError`; the next call makes one anew."""
-    _workspaces.pop((group_of(group).group_name, torch.cuda.current_device()), None)
+    _workspaces.pop((id(group_of(group)), torch.cuda.current_device()), None)

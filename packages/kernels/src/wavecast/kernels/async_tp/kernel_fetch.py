@@ -6,6 +6,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from wavecast.kernels._device_helpers import issued_here_scalar
 from wavecast.kernels.async_tp.device_signals import FETCHED, count_and_signal
 
 
@@ -47,6 +48,9 @@ def fetch_chunks(
         window = tl.load(windows_ptr + source)
         signal = source * signals
         for row in range(0, shard_rows, signal_rows):
+            # Scalar registers are few: what is made of these is not made for all rounds before the first one.
+            row_elements = issued_here_scalar(row_elements, ON_GFX)
+            source = issued_here_scalar(source, ON_GFX)
             rows = tl.minimum(signal_rows, shard_rows - row)
             start = row.to(tl.int64) * row_elements
             target_ptr = gathered_ptr + source.to(tl.int64) * shard_rows * row_elements + start

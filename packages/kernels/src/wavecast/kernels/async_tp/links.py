@@ -9,8 +9,8 @@ from wavecast.kernels.hip.runtime import hip_runtime
 
 
 @cache
-def is_full_mesh(here: int, count: int) -> bool:
-    """Whether a link of its own leads from one GPU to each other one of the node's first ``count``.
+def is_full_mesh(here: int, peers: tuple[int, ...]) -> bool:
+    """Whether a link of its own leads from one GPU of this process to each of some others.
 
     CUDA does not say what is at the other end of a link. NVIDIA's nodes whose GPUs all reach each other have switches.
     """
@@ -18,4 +18,4 @@ def is_full_mesh(here: int, count: int) -> bool:
     if arch is None or not arch.startswith("gfx"):
         return False
     runtime = hip_runtime()
-    return all(runtime.has_own_link(here, other) for other in range(count) if other != here)
+    return all(runtime.has_own_link(here, other) for other in peers if other != here)

@@ -7,8 +7,9 @@ does anything when called but put work on a stream; nothing here waits on the ho
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
@@ -17,6 +18,19 @@ Stream = Any
 
 COMPUTE = "compute"
 """Name of the stream on which the caller's own work is: the current stream, where there is one."""
+
+
+class Publication(NamedTuple):
+    """What the other ranks are to read, and where it goes before that.
+
+    Attributes:
+        source: contiguous rows.
+        targets: at most two contiguous tensors of its dtype and row length in this rank's own memory, and which of
+            their rows the first one becomes.
+    """
+
+    source: torch.Tensor
+    targets: Sequence[tuple[torch.Tensor, int]]
 
 
 class SymmetricMemory(Protocol):
@@ -84,6 +98,15 @@ class SymmetricMemory(Protocol):
             index: which word.
             value: a number, or a one-element int32 tensor of this rank that is read when the stream comes to it: so a
                 captured call writes another value each time that it is replayed.
+            stream: of this rank.
+        """
+        ...
+
+    def publish(self, publications: Sequence[Publication], stream: Stream) -> None:
+        """Copy, then hold the stream until every rank's has: one launch, where that can be.
+
+        Args:
+            publications: at most two, of which the second has no more bytes than the first.
             stream: of this rank.
         """
         ...

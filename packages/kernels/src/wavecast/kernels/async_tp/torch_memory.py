@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 import torch.distributed as dist
 import torch.distributed._symmetric_memory as symm_mem
 
 from wavecast.kernels.async_tp.gpu_streams import GpuStreams
 from wavecast.kernels.async_tp.links import is_full_mesh
+from wavecast.kernels.async_tp.meeting import Meetings
+from wavecast.kernels.async_tp.members import devices_of
+from wavecast.kernels.async_tp.symmetric import Publication
+from wavecast.kernels.async_tp.workspace import failure_record
 
 SIGNALS = 256
 """Words of a signal pad."""
@@ -22,6 +28,9 @@ class TorchSymmetricMemory(GpuStreams):
     Args:
         group: of GPUs that reach each other's memory.
         window_bytes: of every rank's window; the same on all ranks.
+
+    Attributes:
+        failure: int32 (4,) in host memory, in which a rank that does not come to a meeting is reported.
     """
 
     def __init__(self, group: dist.ProcessGroup, window_bytes: int) -> None:
@@ -29,8 +38,8 @@ class TorchSymmetricMemory(GpuStreams):
         self._windows: dict[tuple[object, ...], torch.Tensor] = {}
         self.rank, self.ranks = group.rank(), group.size()
         self.window_bytes, self.signal_count = window_bytes, SIGNALS
-        shared = group.size() > torch.cuda.device_count()  # GPUs, of which the runtime could not be asked for so many
-        self.full_mesh = not shared and is_full_mesh(torch.cuda.current_device(), group.size())
+        peers = devices_of(group)
+        self.full_mesh = peers is not None and is_full_mesh(torch.cuda.current_device(), peers)
         device = torch.device("cuda", torch.cuda.current_device())
         # The pad is part of the buffer: the group's own one belongs to torch's barriers.
         self._pad_bytes = SIGNALS * torch.int32.itemsize
@@ -45,6 +54,8 @@ class TorchSymmetricMemory(GpuStreams):
         self._pad_addresses = torch.tensor(self._handle.buffer_ptrs, dtype=torch.int64, device=device)
         self._window_addresses = self._pad_addresses + self._pad_bytes
         self._words = [pad.split(1) for pad in self._pads]
+        self.failure = failure_record(device)
+        self._meetings = Meetings(self.rank, self.ranks, self._pad_addresses, self.failure)
         torch.cuda.synchronize(device)
         dist.barrier(group)
 
@@ -81,7 +92,12 @@ class TorchSymmetricMemory(GpuStreams):
         """See `SymmetricMemory.write_signal`: a copy of 4 bytes, behind the copies that it tells of."""
         self.set_word(self._words[rank][index], value, stream)
 
+    def publish(self, publications: Sequence[Publication], stream: torch.cuda.Stream) -> None:
+        """See `SymmetricMemory.publish`."""
+        with self.launching(stream):
+            self._meetings.publish(publications)
+
     def barrier(self, stream: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.barrier`."""
         with self.launching(stream):
-            self._handle.barrier(channel=0)
+            self._meetings.meet()

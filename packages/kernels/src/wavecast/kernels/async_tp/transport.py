@@ -33,6 +33,10 @@ FETCHERS = 2 * XCDS
 """Workgroups that fetch where all links lead to a switch. On an H200, 16 copying programs come within 1 % of the rate
 of 132."""
 
+TIMEOUT_POLLS = 1_000_000_000
+"""Polls of a signal before a kernel gives up. On an H200 200,000 took 51 ms, so this is four minutes: a rank may still
+compile its kernels when the others wait for it."""
+
 SIGNALS_PER_CHUNK = 4
 """Signals of a chunk, at most, where they cost next to nothing."""
 

@@ -10,7 +10,6 @@ import torch
 
 from wavecast.kernels.async_tp.device_signals import STATE_WORDS
 from wavecast.kernels.async_tp.symmetric import SymmetricMemory
-from wavecast.kernels.kept_launch import KeptLaunch
 
 SCALES_ALIGNMENT_BYTES = 256
 """Scales of a chunk begin at the next multiple behind its rows."""
@@ -36,7 +35,7 @@ class SignalTimeoutError(RuntimeError):
 
 
 MOST_KEPT = 1024
-"""Plans, launches and transfers that are kept, of each kind."""
+"""Calls that are kept."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +47,13 @@ class Workspace:
         state: int32 words of the kernels, see ``device_signals``: number of the call, and counters.
         failure: int32 (4,) that kernels write when they give up, and the host reads without waiting for the device: in
             host memory where a GPU is used.
-        plans: of calls that have been made, by what they depend on beside this rank's device.
-        launches: of their kernels; with the plan, whose identity they are known by.
-        transfers: the same of what moves beside them.
+        calls: of the operators, by the way that has been chosen for them: what is planned once for all that are alike.
     """
 
     memory: SymmetricMemory
     state: torch.Tensor
     failure: torch.Tensor
-    plans: dict[Hashable, Any] = field(default_factory=dict)
-    launches: dict[Hashable, tuple[Any, KeptLaunch]] = field(default_factory=dict)
-    transfers: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict)
+    calls: dict[Hashable, Any] = field(default_factory=dict)
 
     @property
     def call_number(self) -> torch.Tensor:
@@ -83,13 +78,22 @@ def keep(table: dict[Hashable, Any], key: Hashable, value: Any) -> None:
     table[key] = value
 
 
-def make_workspace(memory: SymmetricMemory) -> Workspace:
-    """A workspace whose first call is number 1; its signals are zero."""
+def make_workspace(memory: SymmetricMemory, failure: torch.Tensor | None = None) -> Workspace:
+    """A workspace whose first call is number 1; its signals are zero.
+
+    Args:
+        memory: of this rank.
+        failure: what the memory's own kernels report failures in; None where it has none.
+    """
     own = memory.signals(memory.rank)
     state = torch.zeros(STATE_WORDS, dtype=torch.int32, device=own.device)
     state[0] = 1
-    failure = torch.zeros(4, dtype=torch.int32, pin_memory=own.device.type == "cuda")
-    return Workspace(memory, state, failure)
+    return Workspace(memory, state, failure_record(own.device) if failure is None else failure)
+
+
+def failure_record(device: torch.device) -> torch.Tensor:
+    """int32 (4,) that kernels on a device can report a failure in, and the host reads without waiting for them."""
+    return torch.zeros(4, dtype=torch.int32, pin_memory=device.type == "cuda")
 
 
 def scales_offset(rows_bytes: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 import torch.distributed as dist
 
@@ -9,15 +11,14 @@ from wavecast.kernels.all_gather_matmul.api import facts_of
 from wavecast.kernels.async_tp.checked import CheckedCalls, CheckedWay, described
 from wavecast.kernels.async_tp.groups import group_of, workspace_of
 from wavecast.kernels.async_tp.messages import reduced_chunk
-from wavecast.kernels.async_tp.products import column_major, sum_in_fp32
+from wavecast.kernels.async_tp.products import sum_in_fp32
 from wavecast.kernels.async_tp.selection import Setting, Way, select_way, setting_from
-from wavecast.kernels.async_tp.workspace import Workspace, keep
-from wavecast.kernels.device import active_arch_and_units, launch_device
+from wavecast.kernels.async_tp.workspace import Workspace
+from wavecast.kernels.device import launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
-from wavecast.kernels.matmul_reduce_scatter.launch import launch_matmul_reduce_scatter
+from wavecast.kernels.matmul_reduce_scatter.call import ScatterCall
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts, as_parts, check_parts
-from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
-from wavecast.kernels.tma import is_aligned
+from wavecast.kernels.matmul_reduce_scatter.plan import window_bytes
 
 REDUCTIONS = ("sum", "avg")
 
@@ -68,25 +69,26 @@ def matmul_reduce_scatter(
         out_dtype = torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype
     ranks, asked = group.size(), setting_from() if setting is None else Setting(setting)
     signature = (
-        group.group_name, ranks, asked, scatter_dim, described(a), described(b), described(a_inverse),
+        id(group), ranks, asked, scatter_dim, reduce_op, described(a), described(b), described(a_inverse),
         described(b_inverse), out_dtype,
     )  # fmt: skip
     way = _checked.get(signature)
     if way is None:
         check_parts(a, b, ranks, scatter_dim, a_inverse, b_inverse, out_dtype)
     parts = as_parts(a, b, ranks, scatter_dim, a_inverse, b_inverse)
+    average = reduce_op == "avg"
     if way is None:
         chosen = select_way(facts_of(parts.a, b.shape[1], group), asked)
-        overlapped = chosen.way is Way.OVERLAPPED
-        route = route_operands(parts.a, b, parts.a_inverse, parts.b_inverse) if overlapped else None
-        way = _checked.keep(signature, CheckedWay(chosen, route))
+        way = CheckedWay(chosen, None)
+        if chosen.way is Way.OVERLAPPED:
+            way.route = route_operands(parts.a, b, parts.a_inverse, parts.b_inverse)
+            way.make = partial(ScatterCall, out_dtype=out_dtype, average=average)
+        _checked.keep(signature, way)
     way.tell("matmul_reduce_scatter")
-    average = reduce_op == "avg"
     if way.chosen.way is Way.OVERLAPPED:
         with launch_device(parts.a):
-            workspace = workspace_of(group, window_bytes(parts.rows, b.shape[1], ranks))
-            part = overlapped_matmul_reduce_scatter(workspace, parts, b, out_dtype, average=average)
-        return parts.unfolded(part)
+            call: ScatterCall = way.call_over(workspace_of(group, window_bytes(parts.rows, b.shape[1], ranks)))
+            return parts.unfolded(call(parts, b))
     total = decomposed_matmul_reduce_scatter(parts, b, group)
     if average:
         total /= ranks
@@ -97,27 +99,7 @@ def overlapped_matmul_reduce_scatter(
     workspace: Workspace, parts: Parts, b: torch.Tensor, out_dtype: torch.dtype, *, average: bool
 ) -> torch.Tensor:
     """The call over any symmetric memory, on checked arguments: this rank's part, as a matrix (rows, N)."""
-    b = column_major(b)
-    out = torch.empty((parts.rows, b.shape[1]), dtype=out_dtype, device=b.device)
-    aligned = is_aligned(parts.a, b)
-    key = ("scatter", parts.rows, b.shape, b.stride(1), b.dtype, aligned)
-    plan = workspace.plans.get(key)
-    if plan is None:
-        arch, units = active_arch_and_units()
-        plan = plan_matmul_reduce_scatter(
-            rows=parts.rows,
-            columns=b.shape[1],
-            length=b.shape[0],
-            ranks=parts.ranks,
-            element_bytes=b.element_size(),
-            arch=arch,
-            full_mesh=workspace.memory.full_mesh,
-            tma_stride_bytes=b.stride(1) * b.element_size() if aligned else None,
-            units=units,
-        )
-        keep(workspace.plans, key, plan)
-    launch_matmul_reduce_scatter(workspace, parts, b, out, plan, average=average)
-    return out
+    return ScatterCall(workspace, out_dtype, average=average)(parts, b)
 
 
 def decomposed_matmul_reduce_scatter(parts: Parts, b: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:

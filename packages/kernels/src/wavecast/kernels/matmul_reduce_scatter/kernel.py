@@ -13,6 +13,7 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from wavecast.kernels._device_helpers import issued_here_scalar
 from wavecast.kernels.async_tp.device_signals import (
     CALL,
     FETCHED,
@@ -32,8 +33,9 @@ from wavecast.kernels.grouped_gemm.tiles import (
 
 
 @triton.jit
-def wait_for_others(signals_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX: tl.constexpr):
+def wait_for_others(peers_ptr, state_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX: tl.constexpr):
     """Whether every other rank's part of this rank's rows has come."""
+    signals_ptr = tl.load(peers_ptr + ranks + rank).to(state_ptr.dtype)
     there = True
     source = 0
     while source < ranks:
@@ -48,9 +50,9 @@ def wait_for_others(signals_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX: 
 
 
 @triton.jit
-def count_part(state_ptr, target, part_tiles, pads_ptr, signals_ptr, rank, call, ON_GFX: tl.constexpr):
+def count_part(state_ptr, target, part_tiles, peers_ptr, rank, ranks, call, ON_GFX: tl.constexpr):
     """Count a written tile of a rank's part; who counts the last signals that rank."""
-    pad_ptr = tl.load(pads_ptr + target).to(signals_ptr.dtype)
+    pad_ptr = tl.load(peers_ptr + ranks + target).to(state_ptr.dtype)
     count_and_signal(state_ptr + FETCHED + target, part_tiles, pad_ptr + rank, call, ON_GFX)
 
 
@@ -83,33 +85,42 @@ def add_and_store(
 
 @triton.jit(do_not_specialize=["rows", "n_units", "k_units", "b_units", "rank", "ranks", "polls", "factor"])
 def matmul_reduce_scatter_kernel(
-    a_ptr, b_ptr, out_ptr, a_inverse_ptr, b_inverse_ptr, window_ptr, windows_ptr, pads_ptr, signals_ptr, state_ptr,
-    failure_ptr, rows, n_units, k_units, b_units, rank, ranks, polls, factor, SCALED: tl.constexpr,
-    A_ROWS: tl.constexpr, B_COLUMNS: tl.constexpr, UNIT: tl.constexpr, N_UNIT: tl.constexpr, CUT: tl.constexpr,
-    IMPRECISE: tl.constexpr, ON_GFX: tl.constexpr, XCDS: tl.constexpr, BAND: tl.constexpr, BLOCK_M: tl.constexpr,
-    BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, IN_TURNS: tl.constexpr = False,
+    a_ptr, b_ptr, out_ptr, a_inverse_ptr, b_inverse_ptr, window_ptr, peers_ptr, state_ptr, failure_ptr, rows, n_units,
+    k_units, b_units, rank, ranks, polls, factor, SCALED: tl.constexpr, A_ROWS: tl.constexpr, B_COLUMNS: tl.constexpr,
+    UNIT: tl.constexpr, N_UNIT: tl.constexpr, CUT: tl.constexpr, IMPRECISE: tl.constexpr, ON_GFX: tl.constexpr,
+    XCDS: tl.constexpr, BAND: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    IN_TURNS: tl.constexpr = False,
 ):  # fmt: skip
     """out (rows, n) = factor times the sum over ranks of this rank's rows of a (ranks * rows, k) times b (k, n).
 
     Args:
         window_ptr: this rank's window: for every other rank, from the next one behind on, fp32 (rows, n).
-        windows_ptr, pads_ptr: int64 address of every rank's window and signal pad.
-        signals_ptr: this rank's pad; a word for every rank: the number of the call of which its part has come.
+        peers_ptr: int64 addresses of every rank's window, and behind them of every rank's signal pad, which has a word
+            for every rank: the number of the call of which its part has come. They are read where they are used: each
+            that is kept takes two scalar registers.
         state_ptr, failure_ptr, polls: as of `all_gather_matmul_kernel`.
         factor: fp32, 1 or one over the number of ranks.
         IN_TURNS: whether tiles of all other ranks take turns.
         SCALED, A_ROWS, B_COLUMNS: whether there are scales, and one for each row or column, not one for all.
     """
-    n = n_units * N_UNIT
-    k = k_units * UNIT
-    tiles_m = tl.cdiv(rows, BLOCK_M)
-    tiles_n = tl.cdiv(n, BLOCK_N)
-    part_tiles = tiles_m * tiles_n
+    tiles = ranks * tl.cdiv(rows, BLOCK_M) * tl.cdiv(n_units * N_UNIT, BLOCK_N)
+    part_tiles = 0
     call = tl.load(state_ptr + CALL)
     complete = False
     written = -1  # whose part the tile before is of, which is counted when its stores have had time to end
     tile = first_tile(XCDS)
-    while tile < ranks * part_tiles:
+    while tile < tiles:
+        # As in `all_gather_matmul_kernel`: what is made of these is made for each tile, where registers are free.
+        rank = issued_here_scalar(rank, ON_GFX)
+        ranks = issued_here_scalar(ranks, ON_GFX)
+        rows = issued_here_scalar(rows, ON_GFX)
+        polls = issued_here_scalar(polls, ON_GFX)
+        n = issued_here_scalar(n_units, ON_GFX) * N_UNIT
+        k = issued_here_scalar(k_units, ON_GFX) * UNIT
+        b_units = issued_here_scalar(b_units, ON_GFX)
+        tiles_m = tl.cdiv(rows, BLOCK_M)
+        tiles_n = tl.cdiv(n, BLOCK_N)
+        part_tiles = tiles_m * tiles_n
         step = tile // part_tiles
         inside = tile - step * part_tiles
         if IN_TURNS:
@@ -141,16 +152,16 @@ def matmul_reduce_scatter_kernel(
                 acc *= tl.load(b_inverse_ptr)
         place = row.to(tl.int64) * n + column
         if written >= 0:
-            count_part(state_ptr, written, part_tiles, pads_ptr, signals_ptr, rank, call, ON_GFX)
+            count_part(state_ptr, written, part_tiles, peers_ptr, rank, ranks, call, ON_GFX)
             written = -1
         if step < ranks - 1:
-            there_ptr = tl.load(windows_ptr + target).to(window_ptr.dtype) + step.to(tl.int64) * rows * n
+            there_ptr = tl.load(peers_ptr + target).to(window_ptr.dtype) + step.to(tl.int64) * rows * n
             store_tile(there_ptr + place, acc, n_units, N_UNIT, rows_left, columns_left, ON_GFX)
             written = target
             tile += tl.num_programs(0)
         else:
             if not complete:
-                complete = wait_for_others(signals_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX)
+                complete = wait_for_others(peers_ptr, state_ptr, failure_ptr, call, rank, ranks, polls, ON_GFX)
             if complete:
                 left, right = column_halves(acc)
                 first, second = column_halves(left)
@@ -166,7 +177,7 @@ def matmul_reduce_scatter_kernel(
                               rows_left, columns_left, N_UNIT, ON_GFX)  # fmt: skip
                 tile += tl.num_programs(0)
             else:  # what is not there now will not be: the other programs find out by themselves
-                tile = ranks * part_tiles
+                tile = tiles
     if written >= 0:
-        count_part(state_ptr, written, part_tiles, pads_ptr, signals_ptr, rank, call, ON_GFX)
+        count_part(state_ptr, written, part_tiles, peers_ptr, rank, ranks, call, ON_GFX)
     finish_call(state_ptr, call, tl.num_programs(0), ON_GFX)

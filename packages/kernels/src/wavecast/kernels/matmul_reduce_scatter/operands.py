@@ -11,7 +11,7 @@ from wavecast.kernels.checks import check_same_size, check_tensor
 from wavecast.kernels.grouped_gemm.operands import OPERAND_DTYPES, check_out_dtype, check_scaled
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Parts:
     """A left operand as a matrix whose rows are scattered: the first of them to rank 0, and so on.
 
@@ -114,6 +114,8 @@ def as_parts(
         moved = a.movedim(dim, 0)
         rows, lead = moved.reshape(-1, moved.shape[-1]).contiguous(), (moved.shape[0] // ranks, *moved.shape[1:-1])
     if a_inverse is not None:
-        one = a_inverse.numel() == 1
-        a_inverse = a_inverse.reshape(()) if one else a_inverse.movedim(dim, 0).reshape(-1, 1).contiguous()
+        if a_inverse.numel() == 1:
+            a_inverse = flat(a_inverse)
+        elif dim != 0 or a_inverse.ndim != 2 or not a_inverse.is_contiguous():
+            a_inverse = a_inverse.movedim(dim, 0).reshape(-1, 1).contiguous()
     return Parts(rows, a_inverse, flat(b_inverse), lead, dim, ranks)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from wavecast.kernels.all_gather_matmul.plan import TIMEOUT_POLLS
 from wavecast.kernels.async_tp.order import band_within
+from wavecast.kernels.async_tp.transport import TIMEOUT_POLLS
 from wavecast.kernels.device import compute_units
 from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle

@@ -1,0 +1,116 @@
+"""Calls of all-gather+matmul of one kind over symmetric memory: allocation and launch, planned once for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, GatherLaunch
+from wavecast.kernels.all_gather_matmul.operands import RowScales
+from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.plan_hip import PIECE_BYTES, Layout
+from wavecast.kernels.async_tp.products import column_major
+from wavecast.kernels.async_tp.selection import Code
+from wavecast.kernels.async_tp.transport import Engine
+from wavecast.kernels.async_tp.workspace import Workspace
+from wavecast.kernels.device import active_arch_and_units
+from wavecast.kernels.tma import is_aligned
+
+
+class GatherCall:
+    """Calls on tensors that are alike in sizes, strides, dtypes and forms, and in what Triton compiles for.
+
+    Args:
+        workspace: of this rank.
+        out_dtypes: of the products.
+        engine: what is to move chunks; None leaves it to the plan.
+        code: whose kernel.
+        own_rows: whether the gathered matrix is to have this rank's rows too.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        out_dtypes: Sequence[torch.dtype],
+        *,
+        engine: Engine | None = None,
+        code: Code,
+        own_rows: bool,
+    ) -> None:
+        self.workspace = workspace
+        self._out_dtypes, self._engine, self._code, self._own_rows = tuple(out_dtypes), engine, code, own_rows
+        self._plans: list[AllGatherMatmulPlan] = []
+        self._launch: GatherLaunch | None = None
+
+    def __call__(
+        self,
+        shard: torch.Tensor,
+        bs: Sequence[torch.Tensor],
+        scales: RowScales,
+        b_inverses: Sequence[torch.Tensor | None],
+        biases: Sequence[torch.Tensor | None],
+    ) -> tuple[torch.Tensor, list[torch.Tensor]]:
+        """The gathered matrix and the products, as matrices; arguments as `all_gather_matmul` has checked them.
+
+        Raises:
+            ValueError: the kernel in HIP is asked for and cannot do it.
+        """
+        ranks, (count, k), device = self.workspace.memory.ranks, shard.shape, shard.device
+        rows = ranks * count
+        gathered = torch.empty_strided((rows, k), (k, 1), dtype=shard.dtype, device=device)
+        a_inverse, own = scales.every, scales.own
+        if own is not None:
+            a_inverse = torch.empty_strided((rows, 1), (1, 1), dtype=torch.float32, device=device)
+        columns, outs = [], []
+        for b, out_dtype in zip(bs, self._out_dtypes, strict=True):
+            columns.append(column_major(b))
+            n = b.shape[1]
+            outs.append(torch.empty_strided((rows, n), (n, 1), dtype=out_dtype, device=device))
+        if self._launch is None:
+            for given in zip(columns, b_inverses, biases, outs, strict=True):
+                self._plans.append(self._plan(shard, gathered, *given, call_columns=sum(b.shape[1] for b in bs)))
+        factors = list(map(Factor, columns, b_inverses, biases, outs, self._plans))
+        where = Gathered(gathered, a_inverse, own is not None, self._own_rows)
+        if self._launch is None:
+            self._launch = GatherLaunch(self.workspace, shard, where, factors)
+        self._launch(shard, own, where, factors)
+        return gathered, outs
+
+    def _plan(
+        self,
+        shard: torch.Tensor,
+        gathered: torch.Tensor,
+        b: torch.Tensor,
+        b_inverse: torch.Tensor | None,
+        bias: torch.Tensor | None,
+        out: torch.Tensor,
+        *,
+        call_columns: int,
+    ) -> AllGatherMatmulPlan:
+        layout = None
+        if self._code == "hip":
+            tensors = [t for t in (shard, gathered, b, out, bias, b_inverse) if t is not None]
+            layout = Layout(
+                dtype=shard.dtype,
+                out_dtype=out.dtype,
+                bias_dtype=None if bias is None else bias.dtype,
+                b_stride=b.stride(1),
+                aligned=all(t.data_ptr() % PIECE_BYTES == 0 for t in tensors),
+            )
+        aligned = bias is None and is_aligned(shard, gathered, b, out)
+        memory, (arch, units) = self.workspace.memory, active_arch_and_units()
+        return plan_all_gather_matmul(
+            shard_rows=shard.shape[0],
+            columns=b.shape[1],
+            length=shard.shape[1],
+            ranks=memory.ranks,
+            element_bytes=shard.element_size(),
+            arch=arch,
+            full_mesh=memory.full_mesh,
+            call_columns=call_columns,
+            engine=self._engine,
+            tma_bytes=(out.element_size(), b.stride(1) * b.element_size()) if aligned else None,
+            hip=layout,
+            units=units,
+        )
