@@ -1,6 +1,6 @@
 """Prints the budgets of the project as figures; asserts nothing about time.
 
-``hatch run bench`` runs everything, ``hatch run bench help execution load predict`` only what is named.
+``hatch run bench`` runs everything, ``hatch run bench help execution load driver check predict`` only what is named.
 """
 
 from __future__ import annotations
@@ -177,11 +177,38 @@ def measure_driver() -> Iterator[Figure]:
         yield Figure("its interval and cause", per_launch_ms(lambda: type(result).time.func(result)), "ms", "<=", 1000)
 
 
+def measure_check() -> Iterator[Figure]:
+    """Processor time of a launch that is checked over that of one that is not, traffic included in both."""
+    from wavecast.simulator.devices import load_device
+    from wavecast.simulator.execute.memory import AddressSpace
+    from wavecast.simulator.launch import simulate_launch
+
+    device = load_device("mi300x")
+    for workload in WORKLOADS:
+        code, kernel = compiled(workload)
+        memory = AddressSpace()
+        arguments = workload.arguments(lambda array, memory=memory: memory.map_array(array, "buffer"))
+        explicit = sum(not argument.is_hidden for argument in kernel.arguments)
+        arguments += [0] * (explicit - len(arguments))
+
+        def launch_s(check, workload=workload, code=code, memory=memory, arguments=arguments):
+            def launch():
+                simulate_launch(
+                    code, grid=workload.grid, arguments=arguments, memory=memory, device=device, check=check
+                )
+
+            launch()
+            return seconds(launch, repeats=2, clock=time.process_time)
+
+        yield Figure(f"checked, {workload.name}", launch_s(True) / launch_s(False), "times unchecked", "<=", 10)
+
+
 SECTIONS: dict[str, Callable[[], Iterator[Figure]]] = {
     "help": measure_help,
     "execution": measure_execution,
     "load": measure_load,
     "driver": measure_driver,
+    "check": measure_check,
     "predict": measure_predict,
 }
 
