@@ -145,3 +145,22 @@ def test_conflicts_are_also_compared_with_the_cycles_that_they_lengthen(tmp_path
     errors = {pair.counter: pair.error for pair in counter_pairs(read_records(folder))}
     assert errors["memory.lds_clk"] == pytest.approx(-30 / 1030)
     assert errors["memory.lds_conflict_clk"] == -1.0
+
+
+def test_of_device_memory_less_than_a_megabyte_is_not_compared(tmp_path: Path) -> None:
+    """Others move as much beside the launch; of other counters every one counts."""
+    folder = tmp_path / "evidence"
+    names = ("memory.hbm_read_bytes", "memory.hbm_write_bytes", "memory.l2_write_sectors")
+    said = KernelCounters("k", dict(zip(names, (2e6, 0.0, 3.0), strict=True)))
+    freeze(
+        [predicted("wavecast", 95.0)],
+        directory=folder,
+        counters=[RowCounters("rowwise", "wavecast", "mi300x", SHAPE, (said,))],
+        date=LATER,
+    )
+    seen = KernelCounters("k", dict(zip(names, (1.6e6, 9e5, 4.0), strict=True)))
+    row = MeasuredRow("rowwise", "wavecast", "mi300x", SHAPE, "exact", 1.0, 1.0, 1.0, kernels=(seen,))
+    how = Measurement(LATER.isoformat(), MACHINE, 2.0, 4.0, 2**29)
+    Ledger(folder, triton="3.7.1", day=LATER).add([measured_row("wavecast", 1.0)], [row], how)
+    errors = {pair.counter: pair.error for pair in counter_pairs(read_records(folder))}
+    assert errors == {"memory.hbm_read_bytes": pytest.approx(0.25), "memory.l2_write_sectors": pytest.approx(-0.25)}

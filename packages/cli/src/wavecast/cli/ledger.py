@@ -23,6 +23,11 @@ WRONG = "not timed"
 TOGETHER = {"memory.lds_clk": ("memory.lds_instructions", "memory.lds_conflict_clk")}
 """Counters that are compared as a sum as well: conflicts are few, or none, of the cycles that they lengthen."""
 
+LEAST_BYTES = dict.fromkeys(
+    ("memory.hbm_read_bytes", "memory.hbm_write_bytes", "memory.bytes_transferred_hbm"), 1000000.0
+)
+"""Counters of device memory are compared from so much on: others move a megabyte or two beside a launch."""
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:
@@ -203,7 +208,10 @@ def entries_to_json(entries: Iterable[Entry]) -> dict[str, Any]:
 
 
 def counter_pairs(records: Mapping[Path, Record]) -> list[CounterPair]:
-    """Every counter that was predicted and measured of the same launch; of a row that was so twice, the newer ones."""
+    """Every counter that was predicted and measured of the same launch; of a row that was so twice, the newer ones.
+
+    Those that count nothing are left out, and bytes of device memory that are fewer than ``LEAST_BYTES``.
+    """
     found: dict[tuple[object, ...], list[CounterPair]] = {}
     for _, record in _by_age(records):
         predicted = {row_key(one): one.kernels for one in record.counters}
@@ -216,7 +224,7 @@ def counter_pairs(records: Mapping[Path, Record]) -> list[CounterPair]:
                 for expected, counted in zip(wanted, row.kernels, strict=True)
                 for have in [_with_sums(expected.counters)]
                 for name, value in _with_sums(counted.counters).items()
-                if value and name in have
+                if value and value >= LEAST_BYTES.get(name, 0.0) and name in have
             ]
     return [pair for pairs in found.values() for pair in pairs]
 
