@@ -15,7 +15,7 @@ from wavecast.cli.timeline import Bar, Timeline
 
 if TYPE_CHECKING:
     from wavecast.simulator.devices import Device
-    from wavecast.simulator.overlap.outcome import Outcome, Span
+    from wavecast.simulator.overlap.outcome import Outcome
     from wavecast.simulator.overlap.prices import Prices
     from wavecast.simulator.overlap.program import KernelLike
     from wavecast.simulator.overlap.verdict import Verdict
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _PRODUCT = "product alone"
 _NETWORK = "link.nic_"
 """Constants of what leads out of a node, which a schedule of one does not use."""
-_SIGNALS, _WAITS = ("write-signal", "barrier", "record"), ("wait-signal", "wait-event")
 
 
 def predict_schedule(
@@ -197,22 +196,11 @@ def _bound(verdict: Verdict) -> str:
 
 
 def _timeline(outcome: Outcome, name: str) -> Timeline:
-    from wavecast.simulator.overlap.collectives import COLLECTIVES
     from wavecast.simulator.overlap.trace import trace_events
-    from wavecast.simulator.overlap.verdict import PRODUCTS
-
-    def kind(span: Span) -> str:
-        if span.kind in _SIGNALS:
-            return "signal"
-        if span.kind in _WAITS:
-            return "wait"
-        if span.kind == "copy":
-            return "transfer" if "→" in span.name else "local"
-        return "collective" if span.name in COLLECTIVES else "product" if span.name.startswith(PRODUCTS) else "local"
 
     bars = tuple(
         Bar(
-            span.rank, span.stream, span.queue, kind(span), span.name, span.ready_us, span.start_us, span.end_us,
+            span.rank, span.stream, span.queue, span.role, span.name, span.ready_us, span.start_us, span.end_us,
             span.units, span.size_bytes, span.waited_us,
         )
         for span in outcome.spans

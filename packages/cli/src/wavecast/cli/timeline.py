@@ -37,10 +37,6 @@ class Bar:
     waited_us: float
 
 
-KINDS = ("product", "collective", "transfer", "local", "signal", "wait")
-"""Kinds of bars, in the order of a key."""
-
-
 @dataclass(frozen=True, slots=True)
 class Timeline:
     """A run of a schedule.

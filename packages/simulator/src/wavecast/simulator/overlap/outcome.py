@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
+
+Role = Literal["product", "collective", "transfer", "local", "signal", "wait"]
+"""What an operation is there for. ``transfer``: a copy between GPUs; ``local``: one within a GPU, or another kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +19,7 @@ class Span:
         stream: Name of the stream.
         queue: Hardware queue; below 0: what a kernel's own workgroups do, which needs none.
         kind: Kind of the operation.
+        role: What it is there for.
         name: What timelines show.
         ready_us: When the queue came to it.
         start_us: When it began: launched, with the units that it needs at least.
@@ -29,6 +34,7 @@ class Span:
     stream: str
     queue: int
     kind: str
+    role: Role
     name: str
     ready_us: float
     start_us: float

@@ -19,6 +19,9 @@ Engine = Literal["copy-engine", "blit", "fetcher"]
 
 ENGINES: tuple[Engine, ...] = ("copy-engine", "blit", "fetcher")
 
+PRODUCTS = ("matmul", "async-matmul")
+"""Operators that multiply: by the vendor's library, and persistent kernels whose tiles wait for chunks."""
+
 
 @runtime_checkable
 class KernelLike(Protocol):

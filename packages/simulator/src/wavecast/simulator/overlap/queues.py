@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from wavecast.simulator.overlap.collectives import COLLECTIVES
 from wavecast.simulator.overlap.errors import OverlapError
 from wavecast.simulator.overlap.node import Node
-from wavecast.simulator.overlap.program import ENGINES, OperationLike, ProgramLike, StreamLike
+from wavecast.simulator.overlap.outcome import Role
+from wavecast.simulator.overlap.program import ENGINES, PRODUCTS, OperationLike, ProgramLike, StreamLike
 
 _KINDS = ("kernel", "copy", "write-signal", "wait-signal", "record", "wait-event", "barrier")
 
@@ -110,6 +112,23 @@ def title(operation: OperationLike) -> str:
             return f"wait for {operation.event}"
         case _:
             return f"barrier {operation.channel}"
+
+
+def role(operation: OperationLike) -> Role:
+    """What it is there for."""
+    match operation.kind:
+        case "kernel" if operation.operator in PRODUCTS:
+            return "product"
+        case "kernel" if operation.operator in COLLECTIVES:
+            return "collective"
+        case "copy" if operation.source_rank != operation.target_rank:
+            return "transfer"
+        case "kernel" | "copy":
+            return "local"
+        case "wait-signal" | "wait-event":
+            return "wait"
+        case _:
+            return "signal"
 
 
 def check(program: ProgramLike, node: Node) -> None:

@@ -12,7 +12,7 @@ from wavecast.simulator.overlap.flows import Tiles, Transfer, set_rates
 from wavecast.simulator.overlap.node import Node
 from wavecast.simulator.overlap.outcome import Outcome, Span
 from wavecast.simulator.overlap.program import BarrierLike, CopyLike, KernelLike, ProgramLike, StreamLike
-from wavecast.simulator.overlap.queues import Item, check, share_queues
+from wavecast.simulator.overlap.queues import Item, check, role, share_queues
 from wavecast.simulator.overlap.running import Running
 from wavecast.simulator.overlap.times import KernelTime, KernelTimes, time_of
 from wavecast.simulator.overlap.units import Units
@@ -122,8 +122,8 @@ class Simulation:
             start = yield from self._barrier(item, operation)
         self.spans.append(
             Span(
-                stream.rank, stream.name, item.queue, operation.kind, item.title, ready, start, self.env.now, waited,
-                units, operation.size_bytes if operation.kind == "copy" else 0,
+                stream.rank, stream.name, item.queue, operation.kind, role(operation), item.title, ready, start,
+                self.env.now, waited, units, operation.size_bytes if operation.kind == "copy" else 0,
                 sum(count for _, count in getattr(operation, "late_workgroups", ())),
             )
         )  # fmt: skip

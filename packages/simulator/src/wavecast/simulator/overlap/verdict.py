@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wavecast.simulator.overlap.collectives import COLLECTIVES, CollectiveTime
+from wavecast.simulator.overlap.collectives import CollectiveTime
 from wavecast.simulator.overlap.node import Node
 from wavecast.simulator.overlap.outcome import Outcome, Span
 
-PRODUCTS = ("matmul", "async matmul")
-"""Starts of the names of kernels that multiply."""
 ALIKE = 0.05
 """A gain below this is none: two runs of one schedule differ by as much."""
 
@@ -65,18 +63,18 @@ def judge(outcome: Outcome, node: Node, *, whole_us: float, collective: Collecti
     """
     last = max(outcome.spans, key=lambda span: span.end_us)
     mine = [span for span in outcome.spans if span.rank == last.rank]
-    products = _joined([span for span in mine if span.kind == "kernel" and span.name.startswith(PRODUCTS)])
-    moving = _joined([span for span in mine if span.kind == "copy" or span.name in COLLECTIVES])
+    products = _joined([span for span in mine if span.role == "product"])
+    moving = _joined([span for span in mine if span.kind == "copy" or span.role == "collective"])
     product_us = _length(products)
     exposed_us = outcome.total_us - product_us
     moving_us = _length(_joined_pairs([*products, *moving])) - product_us
     stretch_us = product_us - whole_us
-    waited_us = sum(span.waited_us for span in mine if span.name.startswith(PRODUCTS))
+    waited_us = sum(span.waited_us for span in mine if span.role == "product")
     hidden = min(1.0, max(0.0, 1 - (outcome.total_us - whole_us) / collective.us))
-    remote = [span for span in mine if span.kind == "copy" and "→" in span.name]
+    remote = [span for span in mine if span.role == "transfer"]
     units = max((span.units for span in remote), default=0)
     lanes = max((sum(other.start_us <= span.start_us < other.end_us for other in remote) for span in remote), default=0)
-    others = [span for span in mine if not span.name.startswith(PRODUCTS)] or mine
+    others = [span for span in mine if span.role != "product"] or mine
     longest = max(others, key=lambda span: span.start_us - span.ready_us)
     starved_us = longest.start_us - longest.ready_us
     verdict = Verdict(
