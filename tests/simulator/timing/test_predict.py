@@ -86,6 +86,8 @@ def test_one_dword_a_lane_is_bound_by_the_workgroup_launch(predict: Callable[...
     assert found.terms[Bound.HBM] == pytest.approx(522, rel=0.01)
     assert found.bound is Bound.HBM
     assert "HBM moves 1,073.7 MB in and 1,073.7 MB out, 1.00 times" in found.cause
+    pushing = predict(hbm_write_bytes=1_200_000_000)
+    assert "1,200.0 MB out, of which others had left 126.3 MB or more in the cache before it" in pushing.cause
 
 
 def test_large_workgroups_start_by_the_wave(

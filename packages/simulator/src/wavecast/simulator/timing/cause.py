@@ -103,6 +103,13 @@ def _memory(traffic: Traffic, bound: Bound) -> str:
     read, write, level = (traffic.hbm_read_bytes, traffic.hbm_write_bytes, "HBM")
     if bound is Bound.MALL:
         read, write, level = (traffic.fabric_read_bytes, traffic.fabric_write_bytes, "the memory-side cache")
+    # What goes out beyond what the launch writes waited in the cache before HBM.
+    others = max(0, write - traffic.fabric_write_bytes)
+    if others:
+        return (
+            f"{level} moves {read / 1e6:,.1f} MB in and {write / 1e6:,.1f} MB out, "
+            f"of which others had left {others / 1e6:,.1f} MB or more in the cache before it"
+        )
     excess = (read + write) / max(1, traffic.minimum_bytes)
     return (
         f"{level} moves {read / 1e6:,.1f} MB in and {write / 1e6:,.1f} MB out, "
