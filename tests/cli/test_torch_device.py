@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -77,6 +78,48 @@ def test_moving_copies_and_staying_does_not(device: VirtualDevice) -> None:
     assert there.cuda().data_ptr() == there.to("cuda").data_ptr() == there.data_ptr()
     assert host.cpu().data_ptr() == host.to("cpu").data_ptr() == host.data_ptr()
     assert there.to("cuda", copy=True).data_ptr() != there.data_ptr()
+
+
+class Scaled(torch.Tensor):
+    """A wrapper without memory of its own: numbers and one scale for all of them."""
+
+    @staticmethod
+    def __new__(cls, numbers: torch.Tensor, scale: torch.Tensor) -> Scaled:
+        return torch.Tensor._make_wrapper_subclass(cls, numbers.shape, dtype=scale.dtype, device=numbers.device)
+
+    def __init__(self, numbers: torch.Tensor, scale: torch.Tensor) -> None:
+        self.numbers, self.scale = numbers, scale
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["numbers", "scale"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func in (torch.ops.aten.clone.default, torch.ops.aten._to_copy.default):
+            return cls(args[0].numbers.clone(), args[0].scale.clone())
+        raise NotImplementedError(func)
+
+
+def test_a_wrapper_moves_with_the_tensors_that_it_holds(device: VirtualDevice) -> None:
+    host = Scaled(torch.ones(4, dtype=torch.int8), torch.ones(1))
+    for there in (host.cuda(), host.to("cuda")):
+        assert side(host) == side(host.scale) == "cpu"
+        assert side(there) == side(there.numbers) == side(there.scale) == "cuda:0"
+        assert there.numbers.data_ptr() != host.numbers.data_ptr()
+        assert there.cuda() is there
+        assert side(there.cpu().numbers) == "cpu"
+
+
+def test_products_may_have_a_wider_type_than_their_factors(device: VirtualDevice) -> None:
+    one, other = torch.randn(2, 5, 6, device="cuda").bfloat16(), torch.randn(2, 6, 7, device="cuda").bfloat16()
+    start, out = torch.randn(5, 7, device="cuda"), torch.empty(5, 7, device="cuda")
+    expected = one.double() @ other.double()
+    wide = torch.bmm(one, other, out_dtype=torch.float32)
+    assert (wide.dtype, side(wide)) == (torch.float32, "cuda:0")
+    torch.testing.assert_close(wide.double(), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(torch.mm(one[0], other[0], out_dtype=torch.float32), wide[0])
+    torch.addmm(start, one[0], other[0], out_dtype=torch.float32, out=out)
+    torch.testing.assert_close(out, start + wide[0])
 
 
 def test_a_default_device_is_followed(device: VirtualDevice) -> None:

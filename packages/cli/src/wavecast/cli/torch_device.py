@@ -43,6 +43,7 @@ _UNAVAILABLE = (
     "memory_summary memory_snapshot memory_usage utilization make_graphed_callables"
 ).split()
 _MOVES = frozenset({torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu})
+_PRODUCTS = frozenset({torch.mm, torch.bmm, torch.addmm, torch.baddbmm})
 
 
 def is_gpu(device: Any) -> bool:
@@ -145,6 +146,8 @@ class HostForDevice(TorchFunctionMode):
         if any(isinstance(item, torch.device) and is_gpu(item) for item in args):
             side = True
             args = tuple(_HOST if isinstance(item, torch.device) and is_gpu(item) else item for item in args)
+        if func in _PRODUCTS and kwargs.get("out_dtype") is not None:
+            args, kwargs = _widened(args, kwargs)
         result = func(*args, **kwargs)
         if func == _GET_GRAD and result is not None:
             side = on_device(args[0])
@@ -162,17 +165,51 @@ def known_side(tensor: torch.Tensor) -> bool | None:
     return getattr(_storage(tensor), _MARK, None)
 
 
+def _widened(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Arguments of a product whose result has a wider type, which torch's CPU refuses: factors of that type instead.
+
+    A GPU multiplies the narrow values and adds up in the wider type, as a product of widened values does.
+    """
+    kwargs = dict(kwargs)
+    dtype = kwargs.pop("out_dtype")
+    wide = tuple(item.to(dtype) if isinstance(item, torch.Tensor) else item for item in args)
+    named = {
+        name: item.to(dtype) if isinstance(item, torch.Tensor) and name != "out" else item
+        for name, item in kwargs.items()
+    }
+    return wide, named
+
+
+def _parts(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensor, or those that a wrapper without memory of its own holds."""
+    flatten = getattr(tensor, "__tensor_flatten__", None)
+    if flatten is None:
+        yield tensor
+        return
+    for name in flatten()[0]:
+        yield from _parts(getattr(tensor, name))
+
+
 def _storage(tensor: torch.Tensor) -> Any:
+    """Storage of the tensor, of a wrapper that of its first part."""
     try:
-        return tensor.untyped_storage()
+        return next(_parts(tensor), tensor).untyped_storage()
     except (NotImplementedError, RuntimeError):  # sparse, meta in a graph, …
         return None
 
 
+def _same_memory(one: torch.Tensor, other: torch.Tensor) -> bool:
+    first, second = _storage(one), _storage(other)
+    if first is None or second is None:
+        return one is other
+    return bool(first.data_ptr() == second.data_ptr())
+
+
 def _mark(tensor: torch.Tensor, side: bool) -> None:
-    storage = _storage(tensor)
-    if storage is not None and not hasattr(storage, _MARK):
-        setattr(storage, _MARK, side)
+    for part in _parts(tensor):
+        storage = _storage(part)
+        if storage is not None and not hasattr(storage, _MARK):
+            setattr(storage, _MARK, side)
 
 
 def _mark_results(result: Any, side: bool) -> None:
@@ -208,7 +245,7 @@ def _moved(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], gpu: Gpu) -
     else:
         after, rest, named = _target(args[1:], kwargs, before, gpu)
         result = source.to(*rest, **named) if rest or named else source
-    if after != before and result.untyped_storage().data_ptr() == source.untyped_storage().data_ptr():
+    if after != before and _same_memory(result, source):
         result = result.clone()
     if after is not None:
         _mark(result, after)
