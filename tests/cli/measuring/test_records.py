@@ -167,3 +167,10 @@ def test_records_of_a_day_are_in_the_order_of_their_numbers() -> None:
     ends = ("", "-2", "-10", "-measured", "-measured-2")
     paths = [Path(f"2026-12-01-rowwise-mi300x-triton3.7.1{end}.json") for end in ends]
     assert sorted(set(paths), key=place_in_day) == paths
+
+
+def test_the_projects_own_predictions_are_those_that_were_written_down(root: Path) -> None:
+    """Also where rows have got keys since."""
+    records = read_records(root / "docs/evidence")
+    assert len(records) > 100
+    assert [path.name for path, record in records.items() if record.is_changed] == []

@@ -64,6 +64,10 @@ class Record:
         return self.seal is not None and self.seal != seal_of(self.rows)
 
 
+# Keys of rows that the first records did not have: what was sealed without them keeps its seal.
+_LATER_KEYS = ("caches",)
+
+
 def seal_of(rows: Iterable[Row]) -> str:
     """Hash of what rows predict: all of them but what a measurement fills in."""
     predicted = [
@@ -72,6 +76,10 @@ def seal_of(rows: Iterable[Row]) -> str:
         if row.predicted_us is not None
     ]
     data = document_to_json(Document(schema=PREDICT_SCHEMA, rows=tuple(predicted)))
+    for row in data["rows"]:
+        for name in _LATER_KEYS:
+            if row[name] is None:
+                del row[name]
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:16]
 
 
