@@ -11,6 +11,7 @@ from wavecast.simulator.devices import Device
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic import AccessKind, BufferRange, Sample, Traffic, TrafficObserver, observer
+from wavecast.simulator.traffic.caches import CacheState
 
 LANES = np.arange(64, dtype=np.uint64)
 BASE_IN, BASE_OUT = 1 << 30, 1 << 31
@@ -77,6 +78,30 @@ def test_a_full_batch_is_thinned_out(
     part = copy(np.arange(4096), 4096, chunk=4096)
     exact = ("bytes_asked", "l2_read_requests", "l2_write_requests", "l2_partial_write_requests", "l1_hit_rate")
     assert [getattr(part, name) for name in exact] == [getattr(whole, name) for name in exact]
+    for name in ("hbm_read_bytes", "hbm_write_bytes", "fabric_read_bytes", "fabric_write_bytes", "footprint_bytes"):
+        assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.01), name
+
+
+def test_of_a_large_grid_that_runs_whole_a_part_of_the_lines_is_followed(
+    copy: Callable[..., Traffic], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Known when the first filling of the device has run; what is asked for stays exact."""
+    total = 40_000
+    whole = copy(np.arange(total), total, chunk=4096)
+    strides: list[int] = []
+    make = CacheState.__post_init__
+
+    def noted(state: CacheState) -> None:
+        strides.append(state.stride)
+        make(state)
+
+    monkeypatch.setattr(CacheState, "__post_init__", noted)
+    monkeypatch.setattr(observer, "_EVENT_CAPACITY", 50_000)
+    monkeypatch.setattr(observer, "_FOLLOWED", 20_000)
+    part = copy(np.arange(total), total, chunk=4096)
+    # 160,000 lines: one in eight, in the caches of either map.
+    assert strides == [8, 8]
+    assert part.l2_read_requests == whole.l2_read_requests
     for name in ("hbm_read_bytes", "hbm_write_bytes", "fabric_read_bytes", "fabric_write_bytes", "footprint_bytes"):
         assert getattr(part, name) == pytest.approx(getattr(whole, name), rel=0.01), name
 

@@ -66,7 +66,10 @@ def predict_cases(
     """
     tasks = [(case, variant) for case in cases for variant in case.variants]
     with _executor(min(jobs, len(tasks)), apart=apart) as submit:
-        futures = [submit(case, variant) for case, variant in tasks]
+        # Whole grids take longest: were they submitted last, the other processes would stand idle beside them.
+        order = sorted(range(len(tasks)), key=lambda number: not tasks[number][0].experiment.whole)
+        submitted = {number: submit(*tasks[number]) for number in order}
+        futures = [submitted[number] for number in range(len(tasks))]
         for (case, variant), future in zip(tasks, futures, strict=True):
             future.add_done_callback(partial(_report, done, f"{case.experiment.name} {variant}"))
         results = iter(futures)

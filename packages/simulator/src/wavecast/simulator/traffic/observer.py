@@ -25,7 +25,7 @@ from wavecast.simulator.traffic.caches import (
 )
 from wavecast.simulator.traffic.channels import ChannelLoad
 from wavecast.simulator.traffic.coalescing import COUNTS, Count
-from wavecast.simulator.traffic.footprint import BufferRange, Footprint, UniqueLines, common
+from wavecast.simulator.traffic.footprint import BufferRange, Footprint, GridLines, UniqueLines, common, grid_lines
 from wavecast.simulator.traffic.kept import KeptLines
 from wavecast.simulator.traffic.l1 import empty_l1, send_all_written, settle, thin_out
 from wavecast.simulator.traffic.l2_map import hashed_map, plain_map
@@ -33,7 +33,7 @@ from wavecast.simulator.traffic.residency import residency
 from wavecast.simulator.traffic.sampling import Sample
 from wavecast.simulator.traffic.scan import Cursor, scan, start_of_trace, words_of
 from wavecast.simulator.traffic.shapes import empty_shapes, release_shapes
-from wavecast.simulator.traffic.summary import Observed, summarise
+from wavecast.simulator.traffic.summary import Observed, growth_of, summarise
 from wavecast.simulator.traffic.tables import Column, instruction_tables
 from wavecast.simulator.traffic.traffic import Traffic
 
@@ -55,11 +55,16 @@ class _Caches:
 
 @dataclass(frozen=True)
 class _Lines:
-    """Distinct lines of a launch, whatever the caches did with them; ``rewritten`` is how many are read and written."""
+    """Distinct lines of a launch, whatever the caches did with them: of what ran, and of the grid.
+
+    ``rewritten`` is how many are read and written.
+    """
 
     reads: Footprint
     writes: Footprint
     rewritten: int
+    grid_reads: GridLines
+    grid_writes: GridLines
 
 
 class TrafficObserver:
@@ -136,8 +141,13 @@ class TrafficObserver:
             sample: With those that have run.
         """
         self._sample = None if sample.is_complete else sample
-        seen = int(self._cursor[Cursor.SLOT]) + 1
-        accesses = self.line_accesses * len(sample.workgroups) / max(1, seen)
+        self._follow_enough(self._expected_accesses(len(sample.workgroups)))
+
+    def _expected_accesses(self, workgroups: int) -> float:
+        """Line accesses of so many workgroups, if the others do as those that were seen."""
+        return self.line_accesses * workgroups / max(1, int(self._cursor[Cursor.SLOT]) + 1)
+
+    def _follow_enough(self, accesses: float) -> None:
         while not self._caches and self._stride < _LARGEST_STRIDE and accesses > self._stride * _FOLLOWED:
             self._follow_fewer()
 
@@ -218,6 +228,11 @@ class TrafficObserver:
 
     def _simulate(self) -> None:
         """Send the collected batch through the caches and forget it."""
+        if self._sample is None and not self._caches:
+            # A grid that is executed whole without a pilot: a small one is followed in full.
+            accesses = self._expected_accesses(self._total)
+            if accesses > _EVENT_CAPACITY:
+                self._follow_enough(accesses)
         self._settle()
         events = self._events[: self._cursor[Cursor.EVENTS]]
         if len(events):
@@ -317,8 +332,7 @@ class TrafficObserver:
                 share = self._levels[stores, level] / written
                 self._counts[stores, count] = np.rint(self._counts[stores, Count.SECTORS] * share)
         is_cold = self._kept is None or not len(self._kept.lines)
-        reads, writes = self._reads.merged(self._stride), self._writes.merged(self._stride)
-        lines = _Lines(reads, writes, common(reads.lines, writes.lines))
+        lines = self._lines()
         results = [
             self._summary(execution, caches, imbalance, lines, is_cold=is_cold)
             for caches, imbalance in zip(self._cache_states(), self._channels.imbalance, strict=False)
@@ -331,6 +345,14 @@ class TrafficObserver:
         for caches in self._caches:
             caches.state.release()
         return replace(results[0], with_plain_map=plain)
+
+    def _lines(self) -> _Lines:
+        reads, writes = self._reads.merged(self._stride), self._writes.merged(self._stride)
+        line_bytes, xcds, growth = self._device.l2.line_bytes, self._device.compute.num_xcd, growth_of(self._sample)
+        of_grid = (
+            grid_lines(lines, growth, self._buffers, line_bytes=line_bytes, xcds=xcds) for lines in (reads, writes)
+        )
+        return _Lines(reads, writes, common(reads.lines, writes.lines), *of_grid)
 
     def _summary(
         self, execution: Execution, caches: _Caches, imbalance: float, lines: _Lines, *, is_cold: bool
@@ -345,6 +367,8 @@ class TrafficObserver:
             reads=lines.reads,
             writes=lines.writes,
             rewritten=lines.rewritten,
+            grid_reads=lines.grid_reads,
+            grid_writes=lines.grid_writes,
             atomic_lines=np.concatenate(self._atomic_lines) if self._atomic_lines else np.zeros(0, dtype=np.uint64),
             dirty_lines_per_xcd=dirty,
             last_write_back_bytes=last_bytes,
@@ -359,5 +383,4 @@ class TrafficObserver:
             residency=self._residency,
             accesses=self._tables.accesses,
             observed=observed,
-            buffers=self._buffers,
         )

@@ -13,7 +13,7 @@ from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic.caches import Flow, Level
 from wavecast.simulator.traffic.coalescing import Count
 from wavecast.simulator.traffic.dirty import held_bytes, writes_back
-from wavecast.simulator.traffic.footprint import BufferRange, Footprint, GridLines, Growth, grid_lines
+from wavecast.simulator.traffic.footprint import Footprint, GridLines, Growth
 from wavecast.simulator.traffic.memory_access import AccessKind, MemoryAccess
 from wavecast.simulator.traffic.residency import Residency
 from wavecast.simulator.traffic.sampling import Sample, sampling_error
@@ -35,6 +35,8 @@ class Observed:
         reads: Distinct lines read.
         writes: Distinct lines written or updated.
         rewritten: Entries that both of them have.
+        grid_reads: What of ``reads`` is known of the whole grid.
+        grid_writes: The same of ``writes``.
         atomic_lines: uint64, line of every atomic wave instruction and line.
         dirty_lines_per_xcd: Dirty lines an L2 holds at the end.
         last_write_back_bytes: Bytes that all L2s write back then, of the whole grid.
@@ -50,6 +52,8 @@ class Observed:
     reads: Footprint
     writes: Footprint
     rewritten: int
+    grid_reads: GridLines
+    grid_writes: GridLines
     atomic_lines: np.ndarray
     dirty_lines_per_xcd: float
     last_write_back_bytes: int
@@ -61,10 +65,15 @@ class Observed:
     @property
     def growth(self) -> Growth:
         """How footprints grow to the grid."""
-        if self.sample is None:
-            return Growth(1, 1.0, 1.0)
-        counted = np.count_nonzero(self.sample.counted)
-        return Growth(int(self.sample.clusters.max()) + 1, counted / self.sample.total_workgroups, self.sample.fraction)
+        return growth_of(self.sample)
+
+
+def growth_of(sample: Sample | None) -> Growth:
+    """How the footprints of a sample grow to the grid; None for the whole grid."""
+    if sample is None:
+        return Growth(1, 1.0, 1.0)
+    counted = np.count_nonzero(sample.counted)
+    return Growth(int(sample.clusters.max()) + 1, counted / sample.total_workgroups, sample.fraction)
 
 
 def summarise(
@@ -75,7 +84,6 @@ def summarise(
     residency: Residency,
     accesses: Sequence[MemoryAccess | None],
     observed: Observed,
-    buffers: Sequence[BufferRange],
 ) -> Traffic:
     """The traffic of the whole grid from the counts of the workgroups that ran."""
     scale, line = execution.scale, device.l2.line_bytes
@@ -88,10 +96,7 @@ def summarise(
     touching = reads | writes | atomics
     read_requests = float(observed.levels[reads, Level.L2_REQUESTS].sum()) * scale
     write_requests = float(observed.levels[writes, Level.L2_REQUESTS].sum()) * scale
-    xcds = device.compute.num_xcd
-    growth = observed.growth
-    read = grid_lines(observed.reads, growth, buffers, line_bytes=line, xcds=xcds)
-    written = grid_lines(observed.writes, growth, buffers, line_bytes=line, xcds=xcds)
+    read, written = observed.grid_reads, observed.grid_writes
     fabric_lines, hbm_lines = _read_misses(observed, read)
     lines, written_lines = read.lines, written.lines
     if (lines + written_lines) * line <= device.mall.bytes:

@@ -54,8 +54,22 @@ class InstructionTables:
         return np.flatnonzero((self.columns[:, Column.SPACE] == GLOBAL) & (self.columns[:, Column.EVENT_KIND] == READ))
 
 
+# Of the kernels launched last, with the kernel that they are of; as many as an engine keeps translated.
+_known: dict[int, tuple[Kernel, InstructionTables]] = {}
+_KERNELS = 256
+
+
 def instruction_tables(kernel: Kernel) -> InstructionTables:
-    """Classify every instruction of a kernel."""
+    """Classify every instruction of a kernel; kept for the next launch, so nobody may change the arrays."""
+    # By identity, since comparing kernels would cost more than it saves.
+    known = _known.pop(id(kernel), None) or (kernel, _classified(kernel))
+    _known[id(kernel)] = known
+    while len(_known) > _KERNELS:
+        _known.pop(next(iter(_known)), None)
+    return known[1]
+
+
+def _classified(kernel: Kernel) -> InstructionTables:
     accesses = tuple(classify(instruction) for instruction in kernel.instructions)
     columns = np.zeros((len(accesses), len(Column)), dtype=np.int64)
     phase_of_lane = np.zeros((len(accesses), LANES), dtype=np.int64)
