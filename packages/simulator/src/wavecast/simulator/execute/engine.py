@@ -26,8 +26,7 @@ from wavecast.simulator.program.kernel import Kernel
 # Instructions one wave may execute: far above any real kernel, low enough that an endless loop is reported in seconds.
 DEFAULT_BUDGET = 1_000_000_000
 _GOLDEN_RATIO = 0.6180339887498949
-# Few enough that the records are still in a cache near the processor when the observer reads them.
-_RING_RECORDS = 2048
+_RING_RECORDS = 4096
 # A checked instruction makes two records at most, and the ring is emptied after the one that fills it.
 _SPARE_RECORDS = 1
 _RING_RUNS = 4096
