@@ -137,6 +137,7 @@ def run_rank(
     shard, where = call.a[part].clone(), Gathered(gathered, a_inverse, per_row, own_rows)
     launch = GatherLaunch(workspace, shard, where, factors)
     launch(shard, call.a_inverse[part] if per_row else None, where, factors)
+    workspace.memory.barrier("compute")
     return gathered, outs
 
 

@@ -168,3 +168,16 @@ def test_what_the_alias_of_the_scaled_scatter_refuses(options: dict[str, Any], m
             torch.zeros(4, 16).to(FP8), torch.zeros(8, 16).to(FP8).t(), one, one, "sum", 0, 0, "no group",
             **{"output_shape": [4, 8], **options},
         )  # fmt: skip
+
+
+def test_a_window_that_the_caller_has_is_waited_for_at_the_end_too() -> None:
+    """A call begins with the readers of earlier ones; it ends with its own where the caller may write there next."""
+    a, b = torch.zeros(ROWS, K).bfloat16(), torch.zeros(N, K).bfloat16().t()
+    with idle_group() as (group, _):
+        workspace = gather_api.workspace_of(group, 1)
+        made = []
+        for workspace.lent in (False, False, True):
+            before = workspace.memory.operations
+            all_gather_matmul(a, [b], group, setting="1")
+            made.append(workspace.memory.operations - before)
+    assert made == [1, 1, 2]

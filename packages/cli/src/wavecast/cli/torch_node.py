@@ -109,12 +109,13 @@ class NodeSymmetricMemory:
     def publish(
         self, publications: Sequence[tuple[torch.Tensor, Sequence[tuple[torch.Tensor, int]]]], stream: NodeStream
     ) -> None:
-        """Copy rows to places in other tensors, then hold the stream until every rank's has come to the same barrier.
+        """Hold a stream until every rank's has come here, copy rows to places in other tensors, and hold it again.
 
         Args:
             publications: Source; targets, and which of their rows its first one becomes.
             stream: Of this rank.
         """
+        self.barrier(stream)
         for source, targets in publications:
             for target, row in targets:
                 self.copy(target.narrow(0, row, source.shape[0]), source, stream)

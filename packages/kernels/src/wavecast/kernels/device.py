@@ -30,6 +30,7 @@ from triton.backends.driver import GPUDriver
 from wavecast.kernels.formats import E4M3FN, E4M3FNUZ, FORMATS, Fp8Format
 
 _log = logging.getLogger(__name__)
+_HERE = nullcontext()
 _last_path: ContextVar[Path | None] = ContextVar("wavecast_last_path", default=None)
 _plain_torch: ContextVar[bool] = ContextVar("wavecast_plain_torch", default=False)
 
@@ -279,5 +280,5 @@ def launch_device(tensor: torch.Tensor) -> AbstractContextManager[Any]:
     """Context in which Triton launches on ``tensor``'s GPU, also if it is not the current one; nothing on the CPU."""
     device = tensor.device
     if device.type == "cpu" or device.index == torch.cuda.current_device():
-        return nullcontext()
+        return _HERE
     return torch.cuda.device(device)

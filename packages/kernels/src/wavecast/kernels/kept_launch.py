@@ -9,7 +9,7 @@ then passed as addresses: of a tensor, Triton would ask the driver once more whe
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from triton import knobs
@@ -50,7 +50,7 @@ class KeptLaunch:
         values = (constants[name] for name in kernel.arg_names if name in constants)
         self._tail = (*map(_address, stay), *sizes, *values)
         self._descriptors: Sequence[TensorDescriptor] = ()
-        self._run: Callable[..., None] | None = None
+        self._kept: _Kept | None = None
 
     def __call__(self, matrices: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor | int | None]) -> None:
         """Launch on the current stream.
@@ -59,51 +59,59 @@ class KeptLaunch:
             matrices: of the descriptors.
             tensors: those that change; also their addresses, where the launch `has_kernel`.
         """
-        if self._run is not None and not self._descriptors:
-            self._run(*map(_address, tensors), *self._tail)
-            return
-        if self._run is None:
+        kept = self._kept
+        if kept is None:
             self._descriptors = self._describe(*matrices)
             compiled = self._kernel[self._grid](
                 *self._descriptors, *tensors, *self._stay, *self._sizes, **self._constants
             )
             # A virtual device is to be asked every time: it looks at launches.
             if has_gpu_driver():
-                self._run = _direct(compiled, self._grid)
+                self._kept = _kept(compiled, self._grid)
         else:
-            for descriptor, matrix in zip(self._descriptors, matrices, strict=True):
-                descriptor.base = matrix
-            self._run(*self._descriptors, *map(_address, tensors), *self._tail)
+            if self._descriptors:
+                for descriptor, matrix in zip(self._descriptors, matrices, strict=True):
+                    descriptor.base = matrix
+            given = (*self._descriptors, *[_address(tensor) for tensor in tensors], *self._tail)
+            # Triton describes every launch to hooks that may look at it. That is done here only where there are some.
+            if _hooked(knobs.runtime.launch_enter_hook) or _hooked(knobs.runtime.launch_exit_hook):
+                kept.described(*given)
+            else:
+                kept.run(*self._grid, kept.stream_of(kept.device), *kept.kernel, None, None, None, *given)
         for descriptor in self._descriptors:
             descriptor.base = None  # which would keep a call's tensors until the next one
 
     @property
     def has_kernel(self) -> bool:
         """Whether the next call launches what the first one had compiled: only where tensors are counts then."""
-        return self._run is not None
+        return self._kept is not None
+
+
+class _Kept(NamedTuple):
+    """A compiled kernel, as it is launched.
+
+    Attributes:
+        run: Triton's launcher.
+        kernel: the function and its metadata, for it.
+        described: the same launches, described to hooks.
+        device, stream_of: the current device, and what tells its current stream.
+    """
+
+    run: Callable[..., None]
+    kernel: tuple[Any, Any]
+    described: Callable[..., None]
+    device: int
+    stream_of: Callable[[int], int]
+
+
+def _kept(compiled: Any, grid: tuple[int, int, int]) -> _Kept:
+    active = driver.active
+    kernel = compiled.function, compiled.packed_metadata
+    return _Kept(compiled.run, kernel, compiled[grid], active.get_current_device(), active.get_current_stream)
 
 
 def _address(tensor: torch.Tensor | int | None) -> int | None:
     return tensor if tensor is None or isinstance(tensor, int) else tensor.data_ptr()
-
-
-def _direct(compiled: Any, grid: tuple[int, int, int]) -> Callable[..., None]:
-    """Launches of a compiled kernel on the current device's current stream.
-
-    Triton's own describe every launch to hooks that may look at it. Here that is done only where there are some.
-    """
-    active = driver.active
-    device, stream_of = active.get_current_device(), active.get_current_stream
-    described = compiled[grid]
-    run, function, metadata = compiled.run, compiled.function, compiled.packed_metadata
-
-    def launch(*arguments: Any) -> None:
-        if _hooked(knobs.runtime.launch_enter_hook) or _hooked(knobs.runtime.launch_exit_hook):
-            described(*arguments)
-        else:
-            run(*grid, stream_of(device), function, metadata, None, None, None, *arguments)
-
-    return launch
 
 
 def _hooked(hook: Any) -> bool:

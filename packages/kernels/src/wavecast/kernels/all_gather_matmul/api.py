@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Sequence
 from functools import partial
 
@@ -16,6 +17,8 @@ from wavecast.kernels.async_tp.checked import CheckedCalls, CheckedWay, describe
 from wavecast.kernels.async_tp.groups import group_of, is_symmetric, workspace_of
 from wavecast.kernels.async_tp.products import column_major
 from wavecast.kernels.async_tp.selection import (
+    CODE_VARIABLE,
+    VARIABLE,
     Code,
     Facts,
     Setting,
@@ -84,10 +87,10 @@ def all_gather_matmul(
         a_inverse = a_inverse.detach()
     b_inverses = (None,) * given if b_inverses is None else b_inverses
     biases = (None,) * given if biases is None else biases
-    asked = setting_from() if setting is None else Setting(setting)
-    code = code_from()
+    environment = os.environ.get
     signature = (
-        id(group), ranks, asked, code, gather_dim, return_gathered, described(a_shard), described(a_inverse),
+        id(group), ranks, environment(VARIABLE) if setting is None else setting, environment(CODE_VARIABLE), gather_dim,
+        return_gathered, described(a_shard), described(a_inverse),
         tuple(map(described, bs)), tuple(map(described, b_inverses)), tuple(map(described, biases)),
         None if out_dtypes is None else tuple(out_dtypes),
     )  # fmt: skip
@@ -106,6 +109,8 @@ def all_gather_matmul(
     default = torch.bfloat16 if a_shard.dtype.itemsize == 1 else a_shard.dtype
     out_dtypes = [default] * given if out_dtypes is None else list(out_dtypes)
     if way is None:
+        asked = setting_from() if setting is None else Setting(setting)
+        code = code_from()
         check_factors(rows, ranks, bs, a_inverse, b_inverses, biases, out_dtypes)
         facts = facts_of(rows.shard, max(b.shape[1] for b in bs), group, along_sum=rows.along_sum)
         chosen = select_way(facts, asked)

@@ -89,7 +89,7 @@ class GatherLaunch:
             for factor in factors
             if factor.out.shape[1]
         )
-        self._memory = memory
+        self._workspace, self._memory = workspace, memory
         self._transfers = Transfers(
             workspace, rows, k, shard.dtype, factors[0].plan.transport, scaled=gathered.fetch_scales,
             own_rows=gathered.own_rows, awaited=awaited,
@@ -121,7 +121,9 @@ class GatherLaunch:
                 launch(shard, gathered, factor)
         for stream in used:
             memory.wait_stream(compute, stream)
-        memory.barrier(compute)
+        # Others may still read this rank's window. The next call waits for them before it writes there; the caller not.
+        if self._workspace.lent:
+            memory.barrier(compute)
 
 
 class Transfers:

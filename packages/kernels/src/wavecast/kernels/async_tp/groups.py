@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from wavecast.kernels.async_tp.members import devices_of
+from wavecast.kernels.async_tp.symmetric import COMPUTE
 from wavecast.kernels.async_tp.torch_memory import TorchSymmetricMemory
 from wavecast.kernels.async_tp.workspace import Workspace, make_workspace, scales_offset
 
@@ -98,7 +99,9 @@ def shard_window(group: dist.ProcessGroup | str, shape: tuple[int, ...], dtype: 
     group = group_of(group)
     size = torch.Size(shape).numel() * dtype.itemsize
     rows = torch.Size(shape[:-1]).numel()
-    memory = workspace_of(group, scales_offset(size) + 4 * rows).memory
+    workspace = workspace_of(group, scales_offset(size) + 4 * rows)
+    memory, workspace.lent = workspace.memory, True
+    memory.barrier(memory.stream(COMPUTE))  # an earlier call's kernels may still read what is written there next
     return memory.window(memory.rank, tuple(shape), dtype)
 
 

@@ -17,7 +17,10 @@ WORDS = {4: torch.int32, 2: torch.int16, 1: torch.int8}
 """Types in which bytes are copied, by size."""
 
 BLOCK_BYTES = 8192
-"""Bytes that a program copies: four pieces of 16 a lane."""
+"""Bytes that a program copies at a time: four pieces of 16 a lane."""
+
+MOST_PROGRAMS = 1024
+"""That copy: as many as a GPU runs at a time, each of which waits for the other ranks first."""
 
 
 class Meetings:
@@ -45,7 +48,11 @@ class Meetings:
         self._alone((), ())
 
     def publish(self, publications: Sequence[Publication]) -> None:
-        """Copy, then wait for all ranks: one launch on the current stream; see `SymmetricMemory.publish`."""
+        """Wait for all ranks, copy, and wait again, in one launch on the current stream; see `SymmetricMemory`."""
+        if not publications:
+            self.meet()
+            self.meet()
+            return
         places: list[int | None] = []
         key = []
         for source, targets in publications:
@@ -73,11 +80,11 @@ class Meetings:
         sizes = [(nbytes, min(word, 4)) for nbytes, word, _ in key]
         (row_bytes, row_word), (scale_bytes, scale_word) = (*sizes, (0, 4), (0, 4))[:2]
         block = BLOCK_BYTES // row_word
-        programs = max(-(-row_bytes // BLOCK_BYTES), -(-(scale_bytes // scale_word) // block), 1)
+        blocks = max(-(-row_bytes // BLOCK_BYTES), -(-(scale_bytes // scale_word) // block), 1)
         arch = active_arch()
         return KeptLaunch(
             meet_kernel,
-            programs,
+            min(blocks, MOST_PROGRAMS),
             stay=(*never, *self._stay),
             sizes=(row_bytes // row_word, scale_bytes // scale_word, self._rank, self._ranks, self._polls),
             constants={

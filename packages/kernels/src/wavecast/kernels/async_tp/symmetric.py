@@ -103,10 +103,13 @@ class SymmetricMemory(Protocol):
         ...
 
     def publish(self, publications: Sequence[Publication], stream: Stream) -> None:
-        """Copy, then hold the stream until every rank's has: one launch, where that can be.
+        """Hold the stream until every rank's has come here, copy, and hold it until every rank has.
+
+        Between the two no rank's kernels read what is copied to. It is two barriers also where there is nothing to
+        copy, since other ranks may have something.
 
         Args:
-            publications: at most two, of which the second has no more bytes than the first.
+            publications: at most two.
             stream: of this rank.
         """
         ...

@@ -93,7 +93,7 @@ class TorchSymmetricMemory(GpuStreams):
         self.set_word(self._words[rank][index], value, stream)
 
     def publish(self, publications: Sequence[Publication], stream: torch.cuda.Stream) -> None:
-        """See `SymmetricMemory.publish`."""
+        """See `SymmetricMemory.publish`: one launch."""
         with self.launching(stream):
             self._meetings.publish(publications)
 

@@ -38,7 +38,7 @@ MOST_KEPT = 1024
 """Calls that are kept."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Workspace:
     """State of one rank over one symmetric memory, made on every rank at once.
 
@@ -47,12 +47,14 @@ class Workspace:
         state: int32 words of the kernels, see ``device_signals``: number of the call, and counters.
         failure: int32 (4,) that kernels write when they give up, and the host reads without waiting for the device: in
             host memory where a GPU is used.
+        lent: whether the caller has this rank's window too, and may write there between calls.
         calls: of the operators, by the way that has been chosen for them: what is planned once for all that are alike.
     """
 
     memory: SymmetricMemory
     state: torch.Tensor
     failure: torch.Tensor
+    lent: bool = False
     calls: dict[Hashable, Any] = field(default_factory=dict)
 
     @property

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 
 import torch
@@ -12,7 +13,7 @@ from wavecast.kernels.async_tp.checked import CheckedCalls, CheckedWay, describe
 from wavecast.kernels.async_tp.groups import group_of, workspace_of
 from wavecast.kernels.async_tp.messages import reduced_chunk
 from wavecast.kernels.async_tp.products import sum_in_fp32
-from wavecast.kernels.async_tp.selection import Setting, Way, select_way, setting_from
+from wavecast.kernels.async_tp.selection import VARIABLE, Setting, Way, select_way, setting_from
 from wavecast.kernels.async_tp.workspace import Workspace
 from wavecast.kernels.device import launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
@@ -67,7 +68,7 @@ def matmul_reduce_scatter(
     group = group_of(group)
     if out_dtype is None:
         out_dtype = torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype
-    ranks, asked = group.size(), setting_from() if setting is None else Setting(setting)
+    ranks, asked = group.size(), os.environ.get(VARIABLE) if setting is None else setting
     signature = (
         id(group), ranks, asked, scatter_dim, reduce_op, described(a), described(b), described(a_inverse),
         described(b_inverse), out_dtype,
@@ -78,7 +79,8 @@ def matmul_reduce_scatter(
     parts = as_parts(a, b, ranks, scatter_dim, a_inverse, b_inverse)
     average = reduce_op == "avg"
     if way is None:
-        chosen = select_way(facts_of(parts.a, b.shape[1], group), asked)
+        wanted = setting_from() if setting is None else Setting(setting)
+        chosen = select_way(facts_of(parts.a, b.shape[1], group), wanted)
         way = CheckedWay(chosen, None)
         if chosen.way is Way.OVERLAPPED:
             way.route = route_operands(parts.a, b, parts.a_inverse, parts.b_inverse)

@@ -54,12 +54,12 @@ class ScatterLaunch:
         """
         memory = self._memory
         compute = memory.stream(COMPUTE)
+        memory.barrier(compute)  # what ranks have in their windows is no longer read
         with memory.launching(compute):
             if self._by_tma:
                 self._launch((parts.a, b), (out, parts.a_inverse, parts.b_inverse))
             else:
                 self._launch((), (parts.a, b, out, parts.a_inverse, parts.b_inverse))
-        memory.barrier(compute)
 
 
 def _triton_launch(
