@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import operator
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
 
@@ -26,32 +24,39 @@ def quad_walk(address: Sequence[int], exec_mask: int, width: int) -> tuple[int, 
     """Cycles without and with merging, requests, partial requests, requests by line."""
     quad_clk = run_clk = requests = partial = 0
     by_line: Counter[int] = Counter()
+    before: tuple[object, ...] = ()
     run: tuple[object, ...] = ()
-    quads = 0
+    group: set[int] = set()
     written: set[int] = set()
     for quad in range(16):
         lanes = [lane for lane in active_lanes(exec_mask) if lane // 4 == quad]
-        key: tuple[object, ...] = ()
         segments = list(
             dict.fromkeys(s for lane in lanes for s in (address[lane] >> 6, address[lane] + width - 1 >> 6))
         )
-        if len(segments) == 1:
-            origins = {address[lane] - width * lane for lane in lanes}
-            places = {address[lane] for lane in lanes}
-            if len(places) == 1:
-                key = ("uniform", segments[0], places.pop())
-            elif len(origins) == 1:
-                key = ("contiguous", segments[0], origins.pop())
+        origins = {address[lane] - width * lane for lane in lanes}
+        places = {address[lane] for lane in lanes}
+        shape: tuple[object, ...] = ()
+        if len(places) == 1:
+            shape = ("uniform", *places)
+        elif len(origins) == 1:
+            shape = ("contiguous", *origins)
         columns = Counter({address[lane] >> 2: address[lane] >> 2 & 3 for lane in lanes}.values()) if width <= 4 else {}
         clk = max([len(segments), *columns.values()])
         quad_clk += clk
-        if key and key == run:
-            quads += 1
-            run_clk += quads % 4 == 1
+        # Quads of 16 lanes go together if they continue one another, those of no more than 64 bytes.
+        together = 4 if shape[:1] == ("uniform",) else min(4, max(1, 16 // width))
+        if shape and shape == before and quad % together:
+            run_clk += len(set(segments) - group)
+            group |= set(segments)
         else:
-            partial += bool(run) and len(written) < 64
-            run, quads, written = key, 1, set()
             run_clk += clk
+            group = set(segments)
+        before = shape
+        # A run lies in one segment and makes one request.
+        key = (*shape, *segments) if shape and len(segments) == 1 else ()
+        if not key or key != run:
+            partial += bool(run) and len(written) < 64
+            run, written = key, set()
             requests += len(segments)
             by_line.update(segment >> 1 for segment in segments)
             partial += 0 if key else len(segments)
@@ -138,12 +143,11 @@ def scattered_set(line: int, sets: int) -> int:
 
 
 def l1_misses(lines: Iterable[int], ways: int) -> list[int]:
-    """Lines of a stream of reads that miss an L1 of four sets, numbered by the exclusive or of all pairs of bits."""
+    """Lines of a stream of reads that miss an L1 of four sets, which their lowest two bits number."""
     sets: list[list[int]] = [[], [], [], []]
     missed: list[int] = []
     for line in lines:
-        pairs = [line >> bit & 3 for bit in range(0, 64, 2)]
-        held = sets[functools.reduce(operator.xor, pairs)]
+        held = sets[line % 4]
         if line in held:
             continue
         if len(held) < ways:

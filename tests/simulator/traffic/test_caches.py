@@ -76,6 +76,17 @@ def test_an_l1_full_of_rows_hits_all_of_them(device: Device, rows_apart: int) ->
     assert levels[Level.L1_HITS] == 4 * 256
 
 
+@pytest.mark.parametrize("apart", [4, 32, 4096])
+def test_rows_a_power_of_two_apart_share_a_quarter_of_an_l1(device: Device, apart: int) -> None:
+    """Bits 7 and 8 of an address pick the set, so single lines that far apart find 64 places; 65 do not all fit."""
+    fits, crowds = (np.tile(np.arange(count, dtype=np.uint64) * np.uint64(apart), 8) for count in (64, 65))
+    assert run(CacheState(device, 1.0), stream(fits, READ))[Level.L1_HITS] == 7 * 64
+    assert run(CacheState(device, 1.0), stream(crowds, READ))[Level.L1_HITS] < 7 * 65
+    # One line further each, and they spread over all sets.
+    spread = np.tile(np.arange(65, dtype=np.uint64) * np.uint64(apart + 1), 8)
+    assert run(CacheState(device, 1.0), stream(spread, READ))[Level.L1_HITS] == 7 * 65
+
+
 @pytest.mark.parametrize(("times", "low", "high"), [(1.25, 0.55, 0.7), (2, 0.15, 0.25), (4, 0.0, 0.05)])
 def test_a_set_that_does_not_fit_l1_still_hits_in_part(device: Device, times: float, low: float, high: float) -> None:
     """Random places: of a set of twice the size a fifth is left when its turn comes, exp(-2 (1 - h)) = h."""

@@ -96,6 +96,7 @@ class L1:
     latency_spread: float = _in("fraction")
     store_bytes_per_clk: float = _in("B/clk")
     in_order: int | None = _optional("flag")
+    hashed_sets: int | None = _optional("flag")
 
 
 @dataclass(frozen=True, slots=True)

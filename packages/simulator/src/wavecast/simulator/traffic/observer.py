@@ -106,6 +106,7 @@ class TrafficObserver:
         sharing = max(1, min(self._residency.workgroups_per_cu, filling))
         self._l1 = empty_l1(device, sharing, kernel.resources.lds_bytes)
         self._is_sectored = device.l2.sector_bytes is not None
+        self._is_hashed = bool(device.l1.hashed_sets)
         self._maps = (hashed_map(device), plain_map(device))
         self._caches: list[_Caches] = []
         self._counts = np.zeros((len(kernel.instructions), COUNTS), dtype=np.int64)
@@ -164,6 +165,7 @@ class TrafficObserver:
             self._misses,
             self._stride,
             self._is_sectored,
+            self._is_hashed,
         )
         self._cursor[Cursor.SETTLED] = self._cursor[Cursor.EVENTS] = settled
 
@@ -210,6 +212,7 @@ class TrafficObserver:
                 self._window_start + self._resident,
                 self._stride,
                 self._is_sectored,
+                self._is_hashed,
             )
             if done == len(records):
                 return

@@ -72,6 +72,7 @@ def scan(
     window_end: Any,
     stride: Any,
     is_sectored: Any = False,
+    is_hashed: Any = False,
 ) -> Any:
     """Count records and append their line accesses to the batch.
 
@@ -100,6 +101,7 @@ def scan(
         window_end: First workgroup that is not co-resident with those of the batch.
         stride: One line in so many is followed.
         is_sectored: Whether reads bring in sectors, see ``settle``.
+        is_hashed: Of ``l1_set_of``.
 
     Returns:
         Records taken: all, unless the batch is full or the next workgroup is beyond the window.
@@ -114,7 +116,9 @@ def scan(
             cursor[Cursor.EVENTS] = used
             return record
         if workgroup != cursor[Cursor.WORKGROUP]:
-            used = settle(l1, events, cursor[Cursor.SETTLED], used, levels, rows, misses, stride, is_sectored)
+            used = settle(
+                l1, events, cursor[Cursor.SETTLED], used, levels, rows, misses, stride, is_sectored, is_hashed
+            )
             cursor[Cursor.SETTLED] = used
             if is_sectored:
                 send_all_written(l1, levels)
