@@ -84,6 +84,13 @@ def test_narrow_stores_take_a_price_a_quad(costs_of: Callable[..., np.ndarray]) 
     assert costs[0, Cost.ADDRESS] / TICKS_PER_CLK == pytest.approx(16 * 1.32, abs=0.01)
 
 
+def test_a_store_takes_a_cycle_for_each_request(costs_of: Callable[..., np.ndarray]) -> None:
+    """16 lanes across the end of a segment go together, but what they store leaves in a request for each part."""
+    rows = {0: {"run_clk": 40 * 8, "requests": 40 * 12}}
+    for text, clk in (("global_store_dword v0, v1", 12), ("global_load_dword v0, v1", 8)):
+        assert costs_of([text, "s_endpgm"], rows)[0, Cost.ADDRESS] / TICKS_PER_CLK == clk
+
+
 @pytest.mark.parametrize(
     ("text", "left"),
     [

@@ -5,10 +5,10 @@ The loops are compiled; ``reference.py`` says the same in plain Python and the t
 Rules (sources in the device files under ``l1``):
 
 * The address unit takes a *quad* of four neighbouring lanes at a time. A quad needs a cycle for every 64-byte segment
-  it touches, and for lanes that load a dword or less, for every distinct dword in one of four dword columns.
-* Quads that continue one another within a segment are one *run*: they can share a cycle, four to the cycle, and make
-  one write request. Every other quad makes one request for each segment it touches. So 64 scattered lanes make 64
-  requests and 64 contiguous bytes make one.
+  it touches, and for lanes that load a dword or less, for every distinct dword in one of four dword columns. Quads of
+  16 neighbouring lanes that continue one another, in 64 bytes at most, go together, a cycle for every segment.
+* Quads that continue one another within a segment are one *run* and make one write request. Every other quad makes one
+  request for each segment it touches. So 64 scattered lanes make 64 requests and 64 contiguous bytes make one.
 * A request is partial if it writes less than its 64-byte segment.
 """
 
@@ -26,7 +26,7 @@ LINE_SHIFT = 7
 MAX_LINES = 128
 _LANES = 64
 _SEGMENT_BYTES = 64
-_QUADS_PER_CYCLE = 4
+_QUADS_PER_CYCLE, _LANES_PER_QUAD = 4, 4
 _SLOTS = 256
 
 
@@ -129,9 +129,9 @@ def touch_lines(
 
 @compiled
 def _quad_shape(address: np.ndarray, exec_mask: Any, quad: Any, width: Any, segments: np.ndarray) -> Any:
-    """Segments, cycles and shape (0 scattered, 1 contiguous, 2 uniform) of a quad with an active lane.
+    """Segments, cycles, shape (0 scattered, 1 contiguous, 2 uniform) and first lane of a quad with an active lane.
 
-    ``segments[:8]`` is filled; the rest is scratch for the dwords seen.
+    ``segments[:8]`` is filled, in order of first touch; the rest is scratch for the dwords seen.
     """
     lane = 4 * quad
     base = address[lane]
@@ -144,7 +144,7 @@ def _quad_shape(address: np.ndarray, exec_mask: Any, quad: Any, width: Any, segm
         segments[0] = base >> np.uint64(SEGMENT_SHIFT)
         segments[1] = (base + np.uint64(4 * width - 1)) >> np.uint64(SEGMENT_SHIFT)
         count = int(segments[1] - segments[0]) + 1
-        return count, count, 1 if count == 1 else 0, lane
+        return count, count, 1, lane
     count, seen = 0, 0
     columns_0, columns_1, columns_2, columns_3 = 0, 0, 0, 0
     contiguous, uniform = True, True
@@ -173,10 +173,7 @@ def _quad_shape(address: np.ndarray, exec_mask: Any, quad: Any, width: Any, segm
             columns_2 += column == 2
             columns_3 += column == 3
     clk = max(count, columns_0, columns_1, columns_2, columns_3)
-    shape = 0
-    if count == 1:
-        shape = 2 if uniform else 1 if contiguous else 0
-    return count, clk, shape, first_lane
+    return count, clk, 2 if uniform else 1 if contiguous else 0, first_lane
 
 
 @compiled
@@ -207,41 +204,45 @@ def walk_quads(
     """
     weights[:line_count] = 0
     quad_clk, run_clk, requests, partial, position = 0, 0, 0, 0, 0
-    shape_before, segment_before, origin_before, run_quads, run_bytes = 0, np.uint64(0), np.uint64(0), 0, 0
+    shape_before, segment_before, origin_before, is_run, run_bytes = 0, np.uint64(0), np.uint64(0), False, 0
+    together = min(_QUADS_PER_CYCLE, max(1, _SEGMENT_BYTES // (_LANES_PER_QUAD * width)))
     for quad in range(_LANES // 4):
         bits = int((exec_mask >> np.uint64(4 * quad)) & np.uint64(15))
         lanes = (bits & 1) + (bits >> 1 & 1) + (bits >> 2 & 1) + (bits >> 3)
         if lanes == 0:
-            partial += _ends_partial(shape_before, run_bytes)
-            shape_before = 0
+            partial += _ends_partial(is_run, run_bytes)
+            shape_before, is_run = 0, False
             continue
         count, clk, shape, first_lane = _quad_shape(address, exec_mask, quad, width, segments)
         quad_clk += clk
         origin = address[first_lane] - (np.uint64(width * first_lane) if shape == 1 else np.uint64(0))
         new_bytes = width if shape == 2 else width * lanes
-        if shape != 0 and shape == shape_before and segments[0] == segment_before and origin == origin_before:
-            run_quads += 1
+        continues = shape != 0 and shape == shape_before and origin == origin_before
+        if continues and quad % (_QUADS_PER_CYCLE if shape == 2 else together):
+            run_clk += int(segments[count - 1] - segment_before)
+        else:
+            run_clk += clk
+        if continues and is_run and segments[count - 1] == segment_before:
             run_bytes += new_bytes if shape == 1 else 0
-            run_clk += 1 if run_quads % _QUADS_PER_CYCLE == 1 else 0
             continue
-        partial += _ends_partial(shape_before, run_bytes)
-        run_clk += clk
+        partial += _ends_partial(is_run, run_bytes)
         requests += count
         for index in range(count):
             line = segments[index] >> np.uint64(1)
             if lines[position] != line:
                 position = table[0, _find_slot(table, lines, line_count, line)]
             weights[position] += 1
-        shape_before, segment_before, origin_before, run_quads, run_bytes = shape, segments[0], origin, 1, new_bytes
-        if shape == 0:
+        shape_before, segment_before, origin_before, run_bytes = shape, segments[count - 1], origin, new_bytes
+        is_run = shape != 0 and count == 1
+        if not is_run:
             partial += count
-    partial += _ends_partial(shape_before, run_bytes)
+    partial += _ends_partial(is_run, run_bytes)
     return quad_clk, run_clk, requests, partial
 
 
 @compiled
-def _ends_partial(shape: Any, run_bytes: Any) -> Any:
-    return 1 if shape != 0 and run_bytes < _SEGMENT_BYTES else 0
+def _ends_partial(is_run: Any, run_bytes: Any) -> Any:
+    return 1 if is_run and run_bytes < _SEGMENT_BYTES else 0
 
 
 @compiled

@@ -460,7 +460,7 @@ def address_clk(facts: Facts, device: Device) -> np.ndarray:
     """Cycles of the address unit, all executions of an instruction together.
 
     Loads and whole-dword stores: between a cycle a quad and four continuing quads a cycle, as ``merged_quads_per_clk``
-    says. Stores of less than a dword: a price a quad. Spilled registers move whole lines. Where the device has sectors,
+    says; a store no less than a cycle a request. Stores of less than a dword: a price a quad. Spilled registers move whole lines. Where the device has sectors,
     a load takes a cycle for each line, and what it stores leaves at ``store_bytes_per_clk``.
     """
     if device.l2.sector_bytes is not None:
@@ -468,6 +468,7 @@ def address_clk(facts: Facts, device: Device) -> np.ndarray:
     unmerged = (_QUADS_PER_CYCLE / device.l1.merged_quads_per_clk - 1) / (_QUADS_PER_CYCLE - 1)
     clk = facts.run_clk + (facts.quad_clk - facts.run_clk) * unmerged
     narrow = facts.stores & (facts.asked < _DWORD * facts.lanes)
+    clk = np.where(facts.stores, np.maximum(clk, facts.requests), clk)
     if narrow.any():
         by_quad = np.maximum(facts.quad_clk, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk)
         clk = np.where(narrow, by_quad, clk)
