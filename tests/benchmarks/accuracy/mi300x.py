@@ -139,15 +139,17 @@ def _srad(n: int, parameters: Parameters, _: Path) -> Steps:
 
 
 def _two_products(n: int, _: Parameters, __: Path) -> Steps:
+    """The second reads what the first wrote."""
     arrays = (words("left", n * n), words("right", n * n), words("out", n * n))
     launch = Launch(_own("products.hip", "tiled_product"), _tiles(n), _TILE, (*arrays, n, 1.5, 1.25))
-    return (Launches(launch, 2),)
+    return Launches(launch), Launches(launch, reads_fresh=True)
 
 
 def _three_products(n: int, _: Parameters, __: Path) -> Steps:
+    """The third reads what the other two wrote."""
     arrays = (words("left", n * n), words("right", n * n), words("out", n * n))
     launch = Launch(_own("products.hip", "plain_product"), _tiles(n), _TILE, (*arrays, n, n, n))
-    return (Launches(launch, 3),)
+    return Launches(launch, 2), Launches(launch, reads_fresh=True)
 
 
 def _path(columns: int, parameters: Parameters, _: Path) -> Steps:

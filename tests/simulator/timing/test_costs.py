@@ -72,6 +72,23 @@ def test_scattered_lines_find_their_levels_independently(costs_of: Callable[...,
     assert costs[Cost.BEYOND_L2] == 0
 
 
+def test_scattered_lines_miss_l2_together_or_each_for_itself(costs_of: Callable[..., np.ndarray]) -> None:
+    """64 lines, none in L1, where two lie side by side in as many bytes: one in ten misses L2. All at once, a tenth of
+    the executions goes past it, each for itself 97 %; nobody counted, so it is the geometric mean."""
+    lines = 64 * 40
+    rows = {0: {"lines": lines, "l1_hits": 0, "l2_requests": lines, "l2_hits": lines * 9 // 10}}
+    costs = costs_of(LOADS_AND_STORES, rows)[0]
+    assert costs[Cost.BEYOND_L1] == WHOLE
+    assert costs[Cost.BEYOND_L2] / WHOLE == pytest.approx((0.1 * (1 - 0.9**32)) ** 0.5)
+
+
+def test_one_lane_asks_for_one_line(costs_of: Callable[..., np.ndarray]) -> None:
+    """However few bytes all executions ask for, lines of different ones are not scattered."""
+    rows = {0: {"lanes": 40, "bytes_asked": 160, "lines": 40, "l1_hits": 20, "l2_requests": 20, "l2_hits": 10}}
+    shares = costs_of(LOADS_AND_STORES, rows)[0, [Cost.BEYOND_L1, Cost.BEYOND_L2]] / WHOLE
+    assert shares.tolist() == pytest.approx([0.5, 0.5])
+
+
 def test_a_store_goes_to_l2_whatever_the_lines_before_it_did(costs_of: Callable[..., np.ndarray]) -> None:
     store = costs_of(LOADS_AND_STORES)[2]
     assert (store[Cost.BEYOND_L1], store[Cost.BEYOND_L2], store[Cost.POSTED]) == (WHOLE, 0, 1)

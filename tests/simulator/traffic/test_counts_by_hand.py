@@ -106,15 +106,23 @@ def test_global_accesses(
         # 64 bytes from byte 62: 2 in the first segment, 62 in the next, in the next line. Only the first quad is split,
         # and so are the first 16 lanes.
         (1, 126, 2, 2, 17, 5, 3, 3),
-        # Byte 60 on: of 5 segments the first has one dword, the last 15; every fourth quad is split, and so are all four
-        # times 16 lanes.
+        # Byte 60 on: of 5 segments the first has one dword, the last 15; every fourth quad is split, and so are each 16
+        # lanes.
         (4, 60, 3, 5, 20, 8, 12, 12),
         # Byte 8 on: every quad of 64 bytes is split.
         (16, 8, 9, 17, 32, 32, 32, 32),
     ],
 )
 def test_unaligned_stores(
-    row: Row, width: int, first: int, lines: int, segments: int, quad_clk: int, run_clk: int, requests: int, partial: int
+    row: Row,
+    width: int,
+    first: int,
+    lines: int,
+    segments: int,
+    quad_clk: int,
+    run_clk: int,
+    requests: int,
+    partial: int,
 ) -> None:
     found = row("gfx942", f"global_store_{NAME[width]}", BASE + first + LANES * width)
     assert (found.lines, found.segments, found.quad_clk, found.run_clk) == (lines, segments, quad_clk, run_clk)

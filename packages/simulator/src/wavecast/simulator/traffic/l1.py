@@ -9,7 +9,7 @@ the profiler of an H200 counts 1.8 million write requests of 67 million scattere
 Address bits 7 and 8 pick one of the four sets of an MI300's L1, so that rows a power of two from 512 bytes up apart
 share a quarter of it. A line that does not fit takes a place at random: of one and a half, two and two and a half times
 its L1, read round and round, MI210 misses 50, 81 and 88 %, and random places 58, 80 and 89 %; least recently used would
-keep nothing. On an H200 it does keep nothing: what one workgroup reads twice, 160 KB of it, is all found again, and of
+keep nothing. An H200 does: what one workgroup reads twice, 160 KB of it, is all found again, and of
 240 KB 3 %. There the line that was used last the longest ago goes, and what the workgroups have of shared memory is no
 part of L1.
 """

@@ -460,8 +460,9 @@ def address_clk(facts: Facts, device: Device) -> np.ndarray:
     """Cycles of the address unit, all executions of an instruction together.
 
     Loads and whole-dword stores: between a cycle a quad and four continuing quads a cycle, as ``merged_quads_per_clk``
-    says; a store no less than a cycle a request. Stores of less than a dword: a price a quad. Spilled registers move whole lines. Where the device has sectors,
-    a load takes a cycle for each line, and what it stores leaves at ``store_bytes_per_clk``.
+    says; a store no less than a cycle a request. Stores of less than a dword: a price a quad. Spilled registers move
+    whole lines. Where the device has sectors, a load takes a cycle for each line, and what it stores leaves at
+    ``store_bytes_per_clk``.
     """
     if device.l2.sector_bytes is not None:
         return _address_clk_of_lines(facts, device)
@@ -534,20 +535,24 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
 def _levels(facts: Facts, warm: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Shares of the executions of each load of which some line gets past L1, L2 and the memory-side cache.
 
-    An instruction completes with its last line. Lines that lie side by side share their fate; lines that the lanes
-    scatter find theirs independently.
+    An instruction completes with its last line. Lines that lie side by side share their fate. Of lines that the lanes
+    scatter the traffic counts how often one gets past L1; where it did not, each finds its level independently. Behind
+    L1 nobody counts whether they do, as in a table with random places, or all miss at once, as where each lane walks
+    through a line of its own and all come to its end together: the geometric mean of both shares.
     """
     l1 = facts.l1_hits / np.maximum(facts.lines, 1)
     l2 = facts.l2_hits / np.maximum(facts.l2_requests, 1)
     beyond = np.maximum(facts.l2_requests - facts.l2_hits, 0)
     mall = facts.mall_hits / np.maximum(beyond, 1)
     mall = np.minimum(1.0, mall + (1 - mall) * warm)
-    packed = np.maximum(1.0, facts.asked / _LINE_BYTES)
-    scattered = np.maximum(1.0, facts.lines / packed)
-    within_l1 = np.clip(l1, 0, 1)
-    within_l2 = within_l1 + (1 - within_l1) * np.clip(l2, 0, 1)
-    within_mall = within_l2 + (1 - within_l2) * mall
-    beyond_l1, beyond_l2, beyond_mall = (1 - within**scattered for within in (within_l1, within_l2, within_mall))
-    counted = np.where(np.isnan(facts.beyond_l1), beyond_l1, facts.beyond_l1)
-    shares = counted / np.maximum(beyond_l1, 1e-9)
-    return counted, beyond_l2 * shares, beyond_mall * shares
+    packed = np.maximum(1.0, facts.asked / facts.executed / _LINE_BYTES)
+    scattered = np.maximum(1.0, facts.lines / facts.executed / packed)
+    independent = 1 - np.clip(l1, 0, 1) ** scattered
+    past_l1 = np.where(np.isnan(facts.beyond_l1), independent, facts.beyond_l1)
+    asked = np.maximum(1.0, facts.l2_requests / np.maximum(facts.executed * past_l1, 1e-9) / packed)
+
+    def some(miss: np.ndarray) -> np.ndarray:
+        return np.sqrt(miss * (1 - (1 - miss) ** asked))
+
+    miss_l2 = np.clip(1 - l2, 0, 1)
+    return past_l1, past_l1 * some(miss_l2), past_l1 * some(miss_l2 * (1 - mall))
