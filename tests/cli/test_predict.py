@@ -63,6 +63,14 @@ def test_one_variant_comes_with_its_baseline(fake_simulator: list[str], capsys: 
     assert rows[1].speedup == 8.0
 
 
+def test_every_shape_that_is_named_is_predicted_once(
+    fake_simulator: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = ["--shape", "n=64", "--shape", "n=128,tokens=512", "--shape", "n=64"]
+    rows = rows_of(["colwise-per-group", "--variant", "wavecast", *named], capsys)
+    assert [(row.shape["n"], row.shape["tokens"]) for row in rows[::2]] == [(64, 32768), (128, 512)]
+
+
 def test_table(fake_simulator: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["predict", "--jobs", "1", "colwise-per-group", "--shape", "n=2048"]) == 0
     captured = capsys.readouterr()

@@ -100,7 +100,7 @@ def test_a_gpu_that_disappears_leaves_what_was_measured(
     """It has gone once the first of two shapes has been written down."""
     fake_gpu.vanishes = lambda: bool(list(tmp_path.glob("*.json")))
     shapes = ({"tokens": 64, "n": 128}, {"tokens": 32, "n": 128})
-    monkeypatch.setattr("wavecast.cli.experiments.catalogue.choose_shapes", lambda experiment, text: shapes)
+    monkeypatch.setattr("wavecast.cli.experiments.catalogue.choose_shapes", lambda experiment, texts: shapes)
     assert run(["measure", "rowwise", "--seconds", "0", "--no-predict", "--records", str(tmp_path)]) == 1
     err = capsys.readouterr().err
     told = "error: the GPU does not answer any more: failed: RuntimeError: HIP error: device is not present; measured"
@@ -202,7 +202,7 @@ def test_a_gpu_that_hangs_ends_the_process_and_says_what_is_kept(
     fake_gpu.vanishes = hangs
     monkeypatch.setattr("wavecast.cli.measure.os._exit", end)
     shapes = ({"tokens": 64, "n": 128}, {"tokens": 32, "n": 128})
-    monkeypatch.setattr("wavecast.cli.experiments.catalogue.choose_shapes", lambda experiment, text: shapes)
+    monkeypatch.setattr("wavecast.cli.experiments.catalogue.choose_shapes", lambda experiment, texts: shapes)
     arguments = ["measure", "rowwise", "--seconds", "0", "--no-predict", "--watchdog", "1", "--records", str(tmp_path)]
     run(arguments)
     assert ended == [1]

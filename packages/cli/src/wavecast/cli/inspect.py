@@ -276,7 +276,7 @@ def _of_experiment(request: Request) -> list[Inspection]:
     experiment = EXPERIMENTS.get(request.target)
     if experiment is None:
         raise _no_target(request.target)
-    shape = choose_shapes(experiment, request.shape)[0]
+    shape = choose_shapes(experiment, [request.shape] if request.shape else [])[0]
     device = request.device or experiment.device
     wanted = list(request.variants)
     chosen = [item for item in choose_variants(experiment, wanted) if not wanted or item in wanted]

@@ -31,7 +31,9 @@ def measure(
     experiments: Annotated[list[str] | None, typer.Argument(help="Names of the catalogue; see predict --list.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="The whole catalogue.")] = False,
     variant: Annotated[list[str] | None, typer.Option(help="Only this one and the baseline; may be repeated.")] = None,
-    shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Sizes to change: tokens=4096,n=2048; may be repeated.")
+    ] = None,
     holdout: Annotated[
         int | None, typer.Option(metavar="SEED", help="Kernels and shapes drawn with a seed, instead of chosen ones.")
     ] = None,
@@ -87,7 +89,7 @@ def measure(
     planned = [
         (item, size, choose_variants(item, variant or []) + item.parts)
         for item in chosen
-        for size in _shapes(item, shape, gpus)
+        for size in _shapes(item, shape or [], gpus)
     ]
     check_directory(records)
     machine = find_machine(gpus=gpus)
@@ -95,7 +97,7 @@ def measure(
     if holdout is None:
         cases = [Case(item, size, name, variants, CLEAN) for item, size, variants in planned]
     else:
-        named = bool(experiments or everything or variant or shape is not None)
+        named = bool(experiments or everything or variant or shape)
         cases = drawn_cases(holdout, count=count, device=name, chosen=named)
     ledger = Ledger(records, triton=machine.triton, holdout=holdout)
     if missing:
@@ -130,7 +132,7 @@ def _possible(experiments: Sequence[Experiment], gpus: int) -> list[Experiment]:
     return [item for item in experiments if item.name not in left_out]
 
 
-def _shapes(experiment: Experiment, text: str | None, gpus: int) -> tuple[Shape, ...]:
+def _shapes(experiment: Experiment, texts: Sequence[str], gpus: int) -> tuple[Shape, ...]:
     """The shapes to measure: of an experiment over several GPUs, those of so many.
 
     Raises:
@@ -139,14 +141,14 @@ def _shapes(experiment: Experiment, text: str | None, gpus: int) -> tuple[Shape,
     from wavecast.cli.experiments.catalogue import choose_shapes
 
     if experiment.group_shapes is None:
-        return choose_shapes(experiment, text)
+        return choose_shapes(experiment, texts)
     if gpus < 2:
         raise misuse(f"{experiment.name} runs on several GPUs at once, and 1 is to be used", hint="--gpus N")
-    if text is None:
+    if not texts:
         return experiment.group_shapes(gpus)
-    found = choose_shapes(experiment, text if "ranks" in text else f"{text},ranks={gpus}")
-    if found[0]["ranks"] != gpus:
-        raise misuse(f"a shape of {found[0]['ranks']} ranks on {gpus} GPUs", hint=f"--gpus {found[0]['ranks']}")
+    found = choose_shapes(experiment, [text if "ranks" in text else f"{text},ranks={gpus}" for text in texts])
+    for ranks in {shape["ranks"] for shape in found} - {gpus}:
+        raise misuse(f"a shape of {ranks} ranks on {gpus} GPUs", hint=f"--gpus {ranks}")
     return found
 
 

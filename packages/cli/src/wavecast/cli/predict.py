@@ -37,7 +37,9 @@ def predict(
         typer.Option(help="mi300x, mi325x, mi355x, mi300a, h200, or a device file; default: the experiment's."),
     ] = None,
     variant: Annotated[list[str] | None, typer.Option(help="Only this one and the baseline; may be repeated.")] = None,
-    shape: Annotated[str | None, typer.Option(help="Sizes to change: tokens=4096,n=2048.")] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option(help="Sizes to change: tokens=4096,n=2048; may be repeated.")
+    ] = None,
     holdout: Annotated[
         int | None, typer.Option(metavar="SEED", help="Kernels and shapes drawn with a seed, instead of chosen ones.")
     ] = None,
@@ -111,13 +113,13 @@ def predict(
     if everything and experiments:
         raise misuse(f"--all and {' '.join(experiments)}", hint="name experiments, or take all")
     if holdout is None:
-        chosen = _cases(experiments or [], everything=everything, device=device, variants=variant or [], shape=shape)
+        chosen = _cases(
+            experiments or [], everything=everything, device=device, variants=variant or [], shapes=shape or []
+        )
         # What is frozen waits for `measure`, which reads to clear the caches.
         cases = chosen if freeze is None else [replace(case, caches=CLEAN) for case in chosen]
     else:
-        cases = drawn_cases(
-            holdout, count=count, device=device, chosen=bool(targets or everything or variant or shape is not None)
-        )
+        cases = drawn_cases(holdout, count=count, device=device, chosen=bool(targets or everything or variant or shape))
     if freeze is not None:
         names = [(case.experiment.name, case.device) for case in cases]
         records.check_place(freeze, predicted=names, triton=package_version("triton"), holdout=holdout)
@@ -203,7 +205,7 @@ def _list_catalogue(*, json: bool, wide: bool) -> None:
 
 
 def _cases(
-    names: list[str], *, everything: bool, device: str | None, variants: list[str], shape: str | None
+    names: list[str], *, everything: bool, device: str | None, variants: list[str], shapes: list[str]
 ) -> list[Case]:
     """Everything that can be wrong with the arguments is found here, before anything runs."""
     from wavecast.cli import simulate
@@ -216,7 +218,7 @@ def _cases(
     return [
         Case(experiment, item, device or experiment.device, choose_variants(experiment, variants))
         for experiment in chosen
-        for item in choose_shapes(experiment, shape)
+        for item in choose_shapes(experiment, shapes)
     ]
 
 

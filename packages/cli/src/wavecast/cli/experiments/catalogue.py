@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from wavecast.cli.errors import misuse, unknown
 from wavecast.cli.experiments import (
     async_tp,
@@ -78,15 +80,21 @@ def choose_variants(experiment: Experiment, names: list[str]) -> tuple[str, ...]
     return tuple(name for name in experiment.variants if not names or name in (*names, experiment.baseline))
 
 
-def choose_shapes(experiment: Experiment, text: str | None) -> tuple[Shape, ...]:
-    """The experiment's shapes, or the one that ``text`` asks for.
+def choose_shapes(experiment: Experiment, texts: Sequence[str]) -> tuple[Shape, ...]:
+    """The experiment's shapes, or those that are asked for, each once.
 
     Args:
         experiment: The experiment.
-        text: ``tokens=4096,n=2048``; sizes that it does not name are those of the experiment's first shape.
+        texts: ``tokens=4096,n=2048`` each; sizes that one does not name are those of the experiment's first shape.
     """
-    if text is None:
-        return experiment.shapes
+    shapes: list[Shape] = []
+    for text in texts:
+        if (shape := _shape(experiment, text)) not in shapes:
+            shapes.append(shape)
+    return tuple(shapes) or experiment.shapes
+
+
+def _shape(experiment: Experiment, text: str) -> Shape:
     shape = dict(experiment.shapes[0])
     changed: dict[str, int] = {}
     for part in text.split(","):
@@ -98,4 +106,4 @@ def choose_shapes(experiment: Experiment, text: str | None) -> tuple[Shape, ...]
         if key in changed:
             raise misuse(f"{key} is given twice, {changed[key]} and {value}", hint="name every size once")
         changed[key] = int(value)
-    return ({**shape, **changed},)
+    return {**shape, **changed}
