@@ -249,6 +249,12 @@ def test_what_is_profiled_needs_no_more_than_measuring() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_measuring_asks_for_a_virtual_device_without_the_simulator() -> None:
+    code = "import sys; sys.modules['platformdirs'] = None; sys.modules['numba'] = None; "
+    code += "from wavecast.cli.simulate import has_virtual_device; assert not has_virtual_device()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 def test_ncu_says_other_things_before_its_table() -> None:
     assert parse_ncu("==PROF== Connected to process 1\n==ERROR== nothing\n", wanted=NCU_METRICS) == []
 

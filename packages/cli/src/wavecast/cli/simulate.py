@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -405,7 +406,9 @@ _TUNINGS: list[Tuning] = []
 
 
 def has_virtual_device() -> bool:
-    """Whether launches go to the simulator."""
+    """Whether launches go to the simulator, which need not be installed where they do not."""
+    if "wavecast.simulator.virtual" not in sys.modules:
+        return False
     from wavecast.simulator.virtual import active_virtual_device
 
     return active_virtual_device() is not None
