@@ -16,8 +16,7 @@ from symmetric import ImmediateMemory
 
 from wavecast.kernels.all_gather_matmul.api import overlapped_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.operands import RowScales
-from wavecast.kernels.async_tp.device_signals import STATE_WORDS
-from wavecast.kernels.async_tp.workspace import Workspace
+from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.device import native_format
 from wavecast.kernels.matmul_reduce_scatter.api import overlapped_matmul_reduce_scatter
 from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
@@ -44,7 +43,7 @@ def overlapped(kernel: str, arch: str, *, fp8: bool) -> Compiled:
     """One of `KERNELS`, with scales of rows and columns if FP8."""
     dtype = native_format(arch).dtype if fp8 else torch.bfloat16
     memory = MetaMemory()
-    workspace = Workspace(memory, torch.zeros(STATE_WORDS, dtype=torch.int32), torch.zeros(4, dtype=torch.int32))
+    workspace = make_workspace(memory)
     b = torch.empty(N, K, dtype=dtype).t()
     columns = torch.empty(1, N) if fp8 else None
     call: Callable[[], object]

@@ -14,7 +14,9 @@ import wavecast.kernels.all_gather_matmul.api as gather_api
 from wavecast.kernels import symm_mem
 from wavecast.kernels.all_gather_matmul import plan
 from wavecast.kernels.all_gather_matmul.api import all_gather_matmul
+from wavecast.kernels.async_tp.meeting import Meetings
 from wavecast.kernels.async_tp.symmetric import Publication
+from wavecast.kernels.async_tp.workspace import failure_record
 from wavecast.kernels.matmul_reduce_scatter.api import matmul_reduce_scatter
 
 pytestmark = pytest.mark.compile
@@ -168,6 +170,31 @@ def test_what_the_alias_of_the_scaled_scatter_refuses(options: dict[str, Any], m
             torch.zeros(4, 16).to(FP8), torch.zeros(8, 16).to(FP8).t(), one, one, "sum", 0, 0, "no group",
             **{"output_shape": [4, 8], **options},
         )  # fmt: skip
+
+
+def test_publications_that_begin_elsewhere_are_not_launched_as_compiled_for_others() -> None:
+    """Of two that can be copied by words, in one the source begins at a multiple of 16 bytes, in one the target."""
+    first_of: list[Any] = []
+    with idle_group() as (_, driver):
+        driver.seen = lambda *given: first_of.append(given[BASE_ARGUMENTS])
+        device = torch.device("cpu")
+        meetings = Meetings(0, 2, torch.zeros(2, dtype=torch.int64), failure_record(device))
+        here, there = torch.zeros(72, dtype=torch.int32), torch.zeros(72, dtype=torch.int32)
+        for at, to in ((0, 1), (1, 0), (0, 1), (1, 0)):
+            meetings.publish([Publication(here[at : at + 64], ((there[to : to + 64], 0),))])
+    # The first of each kind has Triton look at the tensors.
+    assert [isinstance(source, torch.Tensor) for source in first_of] == [True, True, False, False]
+
+
+def test_a_scattering_call_makes_no_addresses_which_a_captured_one_would_not_have() -> None:
+    a, b = torch.zeros(2 * ROWS, 100).bfloat16(), torch.zeros(N, 100).bfloat16().t()
+    launched: list[Any] = []
+    with idle_group() as (group, driver):
+        driver.seen = lambda *given: launched.extend(given[BASE_ARGUMENTS:])
+        workspace = gather_api.workspace_of(group, 1)
+        matmul_reduce_scatter(a, b, group, setting="1")
+    assert any(given is workspace.addresses for given in launched)
+    assert workspace.addresses.shape == (4,)
 
 
 def test_a_window_that_the_caller_has_is_waited_for_at_the_end_too() -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 import torch
 
 from wavecast.kernels.async_tp.kernel_meet import STATE_WORDS, meet_kernel
 from wavecast.kernels.async_tp.symmetric import Publication
 from wavecast.kernels.async_tp.transport import TIMEOUT_POLLS
+from wavecast.kernels.async_tp.workspace import keep
 from wavecast.kernels.device import active_arch
 from wavecast.kernels.kept_launch import KeptLaunch
 from wavecast.kernels.tma import ALIGNMENT
@@ -16,11 +18,31 @@ from wavecast.kernels.tma import ALIGNMENT
 WORDS = {4: torch.int32, 2: torch.int16, 1: torch.int8}
 """Types in which bytes are copied, by size."""
 
+WIDEST = max(WORDS)
+"""Bytes of the widest of them."""
+
+_NO_PLACES = (None,) * 3
+"""Of a publication that is not: of its source, and two targets."""
+
 BLOCK_BYTES = 8192
 """Bytes that a program copies at a time: four pieces of 16 a lane."""
 
 MOST_PROGRAMS = 1024
 """That copy: as many as a GPU runs at a time, each of which waits for the other ranks first."""
+
+
+class _Copied(NamedTuple):
+    """What Triton compiles for, of a publication.
+
+    Attributes:
+        nbytes: of the source.
+        word_bytes: of the widest integers that it can be copied as.
+        aligned: of the source and each target, whether it begins where Triton's wide accesses may.
+    """
+
+    nbytes: int
+    word_bytes: int
+    aligned: tuple[bool, ...]
 
 
 class Meetings:
@@ -41,7 +63,7 @@ class Meetings:
         self._state[0] = 1
         self._stay = pads, self._state, failure
         self._launches: dict[Hashable, KeptLaunch] = {}
-        self._alone = self._launch((), (None,) * 6)
+        self._alone = self._launch((), _NO_PLACES * 2)
 
     def meet(self) -> None:
         """Wait for all ranks: one launch on the current stream."""
@@ -54,31 +76,28 @@ class Meetings:
             self.meet()
             return
         places: list[int | None] = []
-        key = []
+        copied = []
         for source, targets in publications:
-            nbytes, at = source.nbytes, source.data_ptr()
-            places.append(at)
-            bits = at | nbytes
-            for target, row in targets:
-                at = target.data_ptr() + row * nbytes // source.shape[0]
-                places.append(at)
-                bits |= at
-            places += (None,) * (2 - len(targets))
-            key.append((nbytes, min(bits & -bits, ALIGNMENT), len(targets)))  # the power of two that divides all
-        places += (None,) * (6 - len(places))
-        kept = tuple(key)
-        launch = self._launches.get(kept)
+            nbytes = source.nbytes
+            at = [source.data_ptr(), *[t.data_ptr() + row * nbytes // source.shape[0] for t, row in targets]]
+            bits = nbytes
+            for address in at:
+                bits |= address
+            word = min(bits & -bits, WIDEST)  # the power of two that divides all
+            copied.append(_Copied(nbytes, word, tuple([address % ALIGNMENT == 0 for address in at])))
+            places += [*at, *_NO_PLACES[len(at) :]]
+        places += _NO_PLACES * (2 - len(publications))
+        key = tuple(copied)
+        launch = self._launches.get(key)
         if launch is None:
-            launch = self._launches[kept] = self._launch(kept)
-        if launch.has_kernel:
-            launch((), places)
-        else:
-            launch((), _tensors(publications, kept))
+            launch = self._launch(key)
+            keep(self._launches, key, launch)
+        launch((), places if launch.has_kernel else _tensors(publications, key))
 
-    def _launch(self, key: Sequence[tuple[int, int, int]], never: Sequence[None] = ()) -> KeptLaunch:
-        """Launches with publications of these bytes, words and numbers of targets, and of none that are never given."""
-        sizes = [(nbytes, min(word, 4)) for nbytes, word, _ in key]
-        (row_bytes, row_word), (scale_bytes, scale_word) = (*sizes, (0, 4), (0, 4))[:2]
+    def _launch(self, copied: Sequence[_Copied], never: Sequence[None] = ()) -> KeptLaunch:
+        """Launches of what is copied, and of none that are never given."""
+        sizes = [(nbytes, word) for nbytes, word, _ in copied]
+        (row_bytes, row_word), (scale_bytes, scale_word) = (*sizes, (0, WIDEST), (0, WIDEST))[:2]
         block = BLOCK_BYTES // row_word
         blocks = max(-(-row_bytes // BLOCK_BYTES), -(-(scale_bytes // scale_word) // block), 1)
         arch = active_arch()
@@ -90,18 +109,16 @@ class Meetings:
             constants={
                 "BLOCK": block,
                 "ON_GFX": arch is not None and arch.startswith("gfx"),
-                "num_warps": 4 if key else 1,
+                "num_warps": 4 if copied else 1,
             },
         )
 
 
-def _tensors(
-    publications: Sequence[Publication], key: Sequence[tuple[int, int, int]]
-) -> list[torch.Tensor | None]:  # fmt: skip
+def _tensors(publications: Sequence[Publication], copied: Sequence[_Copied]) -> list[torch.Tensor | None]:
     """Sources and targets as the widest integers that they can be copied as, for whoever asks for their types."""
     found: list[torch.Tensor | None] = []
-    for (source, targets), (_, word, _) in zip(publications, key, strict=True):
+    for (source, targets), (_, word, _) in zip(publications, copied, strict=True):
         given = [source, *(target.narrow(0, row, source.shape[0]) for target, row in targets)]
-        found += (tensor.view(-1).view(WORDS[min(word, 4)]) for tensor in given)
-        found += (None,) * (3 - len(given))
-    return [*found, *(None,) * (6 - len(found))]
+        found += (tensor.view(-1).view(WORDS[word]) for tensor in given)
+        found += _NO_PLACES[len(given) :]
+    return [*found, *_NO_PLACES * (2 - len(publications))]

@@ -35,7 +35,7 @@ class SignalTimeoutError(RuntimeError):
 
 
 MOST_KEPT = 1024
-"""Calls that are kept."""
+"""Entries of a table, at most: calls, or launches."""
 
 
 @dataclass(eq=False)
@@ -47,6 +47,8 @@ class Workspace:
         state: int32 words of the kernels, see ``device_signals``: number of the call, and counters.
         failure: int32 (4,) that kernels write when they give up, and the host reads without waiting for the device: in
             host memory where a GPU is used.
+        addresses: int64 (2 * ranks,): where every rank's window begins, and behind them where every rank's signal pad
+            does. Made with the workspace: what a captured call makes holds nothing until it is replayed.
         lent: whether the caller has this rank's window too, and may write there between calls.
         calls: of the operators, by the way that has been chosen for them: what is planned once for all that are alike.
     """
@@ -54,6 +56,7 @@ class Workspace:
     memory: SymmetricMemory
     state: torch.Tensor
     failure: torch.Tensor
+    addresses: torch.Tensor
     lent: bool = False
     calls: dict[Hashable, Any] = field(default_factory=dict)
 
@@ -90,7 +93,8 @@ def make_workspace(memory: SymmetricMemory, failure: torch.Tensor | None = None)
     own = memory.signals(memory.rank)
     state = torch.zeros(STATE_WORDS, dtype=torch.int32, device=own.device)
     state[0] = 1
-    return Workspace(memory, state, failure_record(own.device) if failure is None else failure)
+    addresses = torch.cat([memory.window_addresses(), memory.signal_addresses()])
+    return Workspace(memory, state, failure_record(own.device) if failure is None else failure, addresses)
 
 
 def failure_record(device: torch.device) -> torch.Tensor:

@@ -80,7 +80,7 @@ def _triton_launch(
         gemm.programs,
         stay=(
             _own_window(workspace, parts, b),
-            torch.cat([memory.window_addresses(), memory.signal_addresses()]),
+            workspace.addresses,
             workspace.state,
             workspace.failure,
         ),
