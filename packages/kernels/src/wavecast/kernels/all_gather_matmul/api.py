@@ -152,11 +152,12 @@ def facts_of(shard: torch.Tensor, columns: int, group: dist.ProcessGroup, *, alo
     device = shard.device
     with launch_device(shard):
         arch = active_arch() if device.type != "cpu" else None
+        symmetric = is_symmetric(group, device)
     return Facts(
         device=device.type,
         arch=arch,
         ranks=group.size(),
-        symmetric=is_symmetric(group, device),
+        symmetric=symmetric,
         rows=shard.shape[0],
         columns=columns,
         length=shard.shape[1],
