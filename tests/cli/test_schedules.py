@@ -84,6 +84,25 @@ def test_over_a_switch_our_path_fetches_one_chunk_after_another() -> None:
     assert list(dict.fromkeys(kernel.tile_waits)) == [None, 2, 3, 0]
 
 
+@pytest.mark.parametrize(("m", "streams"), [(1024, ["compute", "fetch"]), (16384, ["compute", "local", "fetch"])])
+def test_our_path_publishes_in_one_launch_and_ends_without_a_barrier(m: int, streams: list[str]) -> None:
+    """Few rows are copied to the gathered matrix there too; many beside it, as soon as the caller has them."""
+    product = Product(m, 1024, 4096, "bf16", 2)
+    program = wavecast_program(product, Node(load_device("h200"), 2), engine="copy-engine")
+    mine = [stream for stream in program.streams if stream.rank == 0]
+    found = {stream.name: [operation.kind for operation in stream.operations] for stream in mine}
+    assert list(found) == streams
+    waits = ["wait-event"] * (len(streams) - 1)
+    before = ["record"] if "local" in streams else []
+    assert found["compute"] == [*before, "barrier", "record", "kernel", *waits]
+    if before:
+        assert found["local"] == ["wait-event", "copy", "record"]
+    (publish,) = [o for o in program.streams[0].operations if o.kind == "barrier"]
+    assert getattr(publish, "copied_bytes", 0) == product.gathered_bytes // 2 * (1 if before else 2)
+    scatter = wavecast_scatter(product, Node(load_device("h200"), 2))
+    assert [operation.kind for operation in scatter.streams[0].operations] == ["barrier", "kernel"]
+
+
 def test_transports_are_compared() -> None:
     row, _ = predict_schedule(EXPERIMENT, "wavecast", shape={**SMALL, "ranks": 4}, device="mi300x")
     assert row.cause is not None
@@ -100,7 +119,7 @@ def test_our_reduce_scatter_computes_the_others_parts_first_and_its_own_waits_fo
     node = Node(load_device("h200"), 4)
     program = wavecast_scatter(Product(8192, 4096, 4096), node)
     streams = {stream.name: stream.operations for stream in program.streams if stream.rank == 1}
-    kernel = streams["compute"][0]
+    kernel = streams["compute"][1]
     assert isinstance(kernel, KernelLike)
     part = len(kernel.tile_waits) // 4
     assert kernel.tile_waits == (None,) * 3 * part + (0,) * part
@@ -120,7 +139,7 @@ def test_our_reduce_scatter_writes_to_all_peers_of_a_mesh_in_turns() -> None:
     pushes = [streams[name] for name in ("stores", "stores 2", "stores 3")]
     targets = [{entry.target_rank for entry in push if isinstance(entry, CopyLike)} for push in pushes]
     assert targets == [{0}, {3}, {2}]
-    kernel = streams["compute"][0]
+    kernel = streams["compute"][1]
     assert isinstance(kernel, KernelLike)
     assert kernel.tile_waits.count(0) == len(kernel.tile_waits) // 4
     ready = [tiles for tiles, _ in kernel.tile_signals]

@@ -196,6 +196,20 @@ def test_events_order_streams_and_barriers_join_gpus() -> None:
     assert span(outcome, "c", 1).ready_us >= span(outcome, "a").end_us
 
 
+def test_a_barrier_that_copies_waits_for_all_a_second_time() -> None:
+    """What rank 0 does next begins when rank 1, which has more to copy, is through, and all is one launch."""
+    node, copied = Node(H200, 2), 1 << 30
+
+    def end_us(*copied_bytes: int) -> float:
+        streams = [(rank, "s", [Barrier(copied_bytes=size)]) for rank, size in enumerate(copied_bytes)]
+        ends = [entry.end_us for entry in run(node, program(2, *streams)).spans]
+        assert ends[0] == ends[1]
+        return ends[0]
+
+    copy_us = 2 * copied / UNITS / node.link.unit_copy_gb_s * 1e-3
+    assert end_us(1, copied) - end_us(0, 0) == pytest.approx(copy_us + 2 * node.link.signal_us)
+
+
 def test_an_urgent_stream_gets_freed_units_first() -> None:
     hog = Stream(0, "hog", 0, (kernel("hog", 4 * UNITS),))
     later = Stream(0, "later", 0, (kernel("later", UNITS),))

@@ -192,8 +192,7 @@ def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, r
     row_bytes, scale_bytes = product.k * ELEMENT_BYTES[product.dtype], product.scale_bytes // node.ranks
     piece = max(1, (transport.piece_bytes or rows * row_bytes) // row_bytes)
     told = range(0, rows, transport.signal_rows)
-    start, published = f"start of {rank}", f"window of {rank}"
-    own = local_copy(rank, rows * row_bytes)
+    start, ready = f"start of {rank}", f"shard of {rank}"
     fetches: list[list[OperationLike]] = [[WaitEvent(start)] for _ in range(transport.peers)]
     for place, source in enumerate(fetch_order(rank, node.ranks)):
         fetch = fetches[place % transport.peers]
@@ -204,20 +203,20 @@ def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, r
                 size = (min(row + piece, last) - row) * row_bytes
                 fetch.append(Copy(source, rank, size, transport.engine))
             fetch.append(WriteSignal(rank, source * len(told) + number))
-    compute: list[OperationLike] = [own, *[local_copy(rank, scale_bytes)] * (2 if scale_bytes else 0)]
     awaited = rows % plan.block_m > 0
-    placed: list[OperationLike] = [own, *[WriteSignal(rank, rank * len(told))] * awaited]
+    tell_own = [WriteSignal(rank, rank * len(told))] * awaited
+    at_once = rows * row_bytes <= COPIED_AT_ONCE_BYTES
+    # One launch copies to the window, and scales, and few rows, to where all is gathered.
+    publish = Barrier(copied_bytes=rows * row_bytes * (2 if at_once else 1) + 2 * scale_bytes)
+    compute: list[OperationLike] = [publish, *tell_own] if at_once else [Record(ready), publish]
     others: list[tuple[str, list[OperationLike]]] = []
-    if rows * row_bytes <= COPIED_AT_ONCE_BYTES:
-        compute += placed
-    else:
-        compute.append(Record(published))
-        others.append(("local", [WaitEvent(published), *placed]))
+    if not at_once:
+        others.append(("local", [WaitEvent(ready), local_copy(rank, rows * row_bytes), *tell_own]))
     others += [(f"fetch {lane + 1}" if lane else "fetch", fetch) for lane, fetch in enumerate(fetches)]
     kernel = _wavecast_kernel(product, node, plan, rank)
     ends = [f"end of {name} of {rank}" for name, _ in others]
     waits: list[OperationLike] = [WaitEvent(end) for end in ends]
-    compute += [Barrier(), Record(start), kernel, *waits, Barrier()]
+    compute += [Record(start), kernel, *waits]
     return [
         Stream(rank, "compute", 0, tuple(compute)),
         *(
@@ -299,7 +298,7 @@ def wavecast_scatter(product: Product, node: Node) -> Program:
         kernel = Kernel(
             "async matmul", "async-matmul", shape, workgroups, waits, tile_signals=tuple(done), waits_at_end=True
         )
-        streams.append(Stream(rank, "compute", 0, (kernel, Barrier())))
+        streams.append(Stream(rank, "compute", 0, (Barrier(), kernel)))
         streams += [
             Stream(rank, f"stores {lane + 1}" if lane else "stores", 0, tuple(push)) for lane, push in enumerate(pushes)
         ]

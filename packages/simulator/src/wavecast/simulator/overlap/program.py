@@ -242,9 +242,15 @@ class WaitEvent:
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """See ``BarrierLike``."""
+    """See ``BarrierLike``; what else its kernel may do.
+
+    Attributes:
+        copied_bytes: Bytes that it copies within its GPU when all ranks have come; it then waits for all of them again.
+            All ranks copy some, or none does.
+    """
 
     channel: int = 0
+    copied_bytes: int = 0
     kind: Literal["barrier"] = "barrier"
 
 

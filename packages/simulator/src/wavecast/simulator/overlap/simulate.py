@@ -174,15 +174,27 @@ class Simulation:
     # Barriers.
 
     def _barrier(self, item: Item, operation: BarrierLike) -> Generator[simpy.Event, Any, float]:
-        rank = item.stream.rank
+        rank, link = item.stream.rank, self.node.link
+        copied = getattr(operation, "copied_bytes", 0)
+        workgroups = self._copying_workgroups(copied)
         yield from self._change_to(item.stream, "kernel")
         yield self.env.timeout(self.node.device.launch.back_to_back_us)
-        running = self._launch(item, 1, most_units=1, tile_us=0.0, tiles=1)
+        running = self._launch(item, workgroups, most_units=workgroups, tile_us=0.0, tiles=workgroups)
         yield running.finished
         start = self.env.now
-        number = self.passed.get((rank, operation.channel), 0)
-        self.passed[rank, operation.channel] = number + 1
-        arrived = self.barriers.setdefault((operation.channel, number), [])
+        yield from self._meet(rank, operation.channel)
+        yield self.env.timeout(link.smallest_kernel_us)
+        if copied:
+            yield self.env.timeout(2 * copied / workgroups / link.unit_copy_gb_s * 1e-3)
+            yield from self._meet(rank, operation.channel)
+        self._retire(running)
+        return start
+
+    def _meet(self, rank: int, channel: int) -> Steps:
+        """Wait until every rank has come."""
+        number = self.passed.get((rank, channel), 0)
+        self.passed[rank, channel] = number + 1
+        arrived = self.barriers.setdefault((channel, number), [])
         everyone = self.env.event()
         arrived.append(everyone)
         if len(arrived) == self.node.ranks:
@@ -190,9 +202,7 @@ class Simulation:
                 event.succeed()
         yield everyone
         # A flag to every peer, whose acknowledgement comes back: both ways over the link.
-        yield self.env.timeout(self.node.link.smallest_kernel_us + 2 * self.node.link.signal_us)
-        self._retire(running)
-        return start
+        yield self.env.timeout(2 * self.node.link.signal_us)
 
     # Copies.
 
@@ -236,11 +246,15 @@ class Simulation:
         units = self.node.device.compute.num_cu
         yield from self._change_to(item.stream, "kernel")
         yield self.env.timeout(self.node.device.launch.back_to_back_us)
-        workgroups, rate = max(1, min(units, copy.size_bytes >> 12)), self.node.link.unit_copy_gb_s
+        workgroups, rate = self._copying_workgroups(copy.size_bytes), self.node.link.unit_copy_gb_s
         us = 2 * copy.size_bytes / workgroups / rate * 1e-3
         running = self._launch(item, workgroups, most_units=units, tile_us=us, tiles=workgroups, tile_gb_s=rate)
         yield running.finished
         return running.started_us or self.env.now, running.peak
+
+    def _copying_workgroups(self, size_bytes: int) -> int:
+        """Workgroups of a kernel that copies within the GPU, at most one a compute unit."""
+        return max(1, min(self.node.device.compute.num_cu, size_bytes >> 12))
 
     def _transfer(self, copy: CopyLike, limit_gb_s: float) -> simpy.Event:
         finished = self.env.event()
