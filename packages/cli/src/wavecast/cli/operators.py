@@ -55,6 +55,8 @@ published figures are for. This page is what `hatch run cli operators --markdown
 | fences | `buffer_wbl2` and `buffer_inv` executed |
 | spill B | private bytes a lane, the most of the kernels |
 | VGPR, waves a SIMD | registers of a wave, the most of the kernels; waves that fit a SIMD, the least |
+
+A time can be a tenth below its floor: what is written last stays in the memory-side cache.
 """
 MOST_OVER_MINIMUM = 1.05
 EXCESS = {
