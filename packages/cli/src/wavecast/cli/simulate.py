@@ -899,18 +899,14 @@ def stream_times(launches: Sequence[AnyLaunch], device: Device, *, caches: str =
     left = left_before(device, Caches(caches))
     for launch in launches:
         found: Any = launch.result
+        position = Position.BACK_TO_BACK if times else Position.FIRST
         if isinstance(found, ModelledResult):
-            position = Position.BACK_TO_BACK if times else Position.FIRST
             modelled = predict_modelled(found.work, device, position=position, rested=True, before=left)
             times.append(modelled)
             left = modelled.left
             continue
         traffic, left = after_writes(found.traffic, device, before=left)
-        if times and traffic is found.traffic:
-            times.append(found.time)
-        else:
-            position = Position.BACK_TO_BACK if times else Position.FIRST
-            times.append(predict_time(found.kernel, found.execution, traffic, device, position=position))
+        times.append(predict_time(found.kernel, found.execution, traffic, device, position=position))
     return times
 
 
