@@ -13,6 +13,7 @@ import triton
 import triton.language as tl
 from triton.testing import do_bench
 
+import wavecast.simulator.timing as timing
 from wavecast.simulator.errors import LaunchError
 from wavecast.simulator.virtual import virtual_device
 
@@ -178,3 +179,14 @@ def test_an_unknown_device_in_the_variable_is_named(tmp_path: Path) -> None:
     done = _python(tmp_path, SCRIPT, "mi400")
     assert done.returncode == 1
     assert "no device is called 'mi400'" in done.stderr
+
+
+def test_a_fault_in_the_timing_is_not_taken_for_a_device_without_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = torch.randn(1024), torch.zeros(1024)
+
+    def faulty(*_: object) -> float:
+        raise AttributeError("no such constant")
+
+    monkeypatch.setattr(timing, "predict_us", faulty)
+    with virtual_device("mi300x"), pytest.raises(AttributeError, match="no such constant"):
+        do_bench(lambda: scale_kernel[(1,)](source, target, 1024, 2.0, BLOCK=1024))
