@@ -232,7 +232,7 @@ def _of_file(request: Request) -> list[Inspection]:
     from wavecast.cli import simulate
     from wavecast.cli.kernel_file import compilation, run_file
     from wavecast.cli.line_times import Inspection
-    from wavecast.cli.simulate_lines import inspect_launch
+    from wavecast.cli.simulate import inspect_launch
 
     if request.variants or request.shape:
         raise misuse(f"{request.target} is a file", hint="--variant and --shape are for experiments")
@@ -247,7 +247,7 @@ def _of_file(request: Request) -> list[Inspection]:
 
 def _of_script(request: Request) -> tuple[list[Inspection], CliError | None]:
     from wavecast.cli.script import execute_script
-    from wavecast.cli.simulate_lines import LineTimes
+    from wavecast.cli.simulate import LineTimes
 
     if request.variants or request.shape or request.static or request.launch.whole:
         raise misuse(
@@ -271,7 +271,7 @@ def _of_experiment(request: Request) -> list[Inspection]:
     from wavecast.cli import simulate
     from wavecast.cli.experiments.catalogue import EXPERIMENTS, choose_shapes, choose_variants
     from wavecast.cli.line_times import Inspection
-    from wavecast.cli.simulate_lines import inspect_run
+    from wavecast.cli.simulate import inspect_run
 
     experiment = EXPERIMENTS.get(request.target)
     if experiment is None:

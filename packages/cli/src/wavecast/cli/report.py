@@ -164,8 +164,8 @@ def page_of(entries: Sequence[Entry], pairs: Sequence[CounterPair], pictures: Se
         "Made by `hatch run cli report --page` from the records in [evidence](../evidence/README.md). Errors are",
         "predicted over measured, less one, in per cent; *inside* is the share of measured times inside the interval.",
         "Of a row that was predicted and measured again the newest counts; *earlier predictions* are those before.",
-        "Where a counter is predicted to be 0, any count is 100 % off: profilers count a few bank conflicts everywhere, so",
-        "that `memory.lds_clk`, instructions and conflicts together, says more. [Causes](../concepts/ptx.md) of the misses.",
+        "Where a counter is predicted to be 0, any count is 100 % off: profilers count some bank conflicts everywhere.",
+        "`memory.lds_clk`, instructions and conflicts together, says more. [Causes](../concepts/ptx.md) of the misses.",
     ]
     for device in _devices(entries):
         mine = [entry for entry in entries if entry.device == device]

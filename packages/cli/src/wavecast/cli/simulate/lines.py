@@ -8,11 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from wavecast.cli import simulate
 from wavecast.cli.errors import CliError
 from wavecast.cli.line_times import Costs, Inspection, KernelTimes, LineBuilder, Rest, total
+from wavecast.cli.simulate.errors import translated_errors
+from wavecast.cli.simulate.instructions import facts_of_kernel
+from wavecast.cli.simulate.times import stream_times
 
 if TYPE_CHECKING:
+    from wavecast.cli.simulate.either import AnyLaunch
+    from wavecast.cli.simulate.files import FileRun
     from wavecast.simulator.devices import Device
     from wavecast.simulator.profile import InstructionProfile
     from wavecast.simulator.program.instruction import SourceLine
@@ -25,7 +29,7 @@ if TYPE_CHECKING:
 class _Sum:
     """Launches of one code object on one grid, summed."""
 
-    launch: simulate.AnyLaunch
+    launch: AnyLaunch
     bound: str
     cause: str
     launches: int = 0
@@ -41,7 +45,7 @@ class _Sum:
 
 
 class LineTimes:
-    """The launches of a program, summed while they come, as ``simulate.script_device`` takes them.
+    """The launches of a program, summed while they come, as ``script_device`` takes them.
 
     Args:
         spec: The device's specification.
@@ -58,7 +62,7 @@ class LineTimes:
         self._texts: dict[str, list[str]] = {}
         self.device: VirtualDevice | None = None
 
-    def add(self, launch: simulate.AnyLaunch, time: TimePrediction | None = None) -> None:
+    def add(self, launch: AnyLaunch, time: TimePrediction | None = None) -> None:
         """Take the next launch; the first of all pays for waking an idle queue.
 
         Args:
@@ -68,7 +72,7 @@ class LineTimes:
         from wavecast.simulator.profile import executed_by_group, profile_launch
 
         if time is None:
-            woken = None if self._sums else simulate.stream_times([launch], self._spec)[0]
+            woken = None if self._sums else stream_times([launch], self._spec)[0]
             time = launch.result.time if woken is None else cast("TimePrediction", woken)
         key = launch.code_object.digest, launch.grid
         known = self._sums.setdefault(key, _Sum(launch, str(time.bound), time.cause))
@@ -113,7 +117,7 @@ class LineTimes:
         if None in lines:
             found.append(lines[None].line(None, None, None, predicted_us=us))
         return Inspection(
-            simulate.facts_of_kernel(
+            facts_of_kernel(
                 kernel,
                 device=self._spec,
                 digest=code.digest,
@@ -167,7 +171,7 @@ def inspect_run(function: Callable[[], object], *, device: str, variant: str, wh
     from wavecast.simulator.devices.loader import load_device
     from wavecast.simulator.virtual import virtual_device
 
-    with simulate.translated_errors():
+    with translated_errors():
         times = LineTimes(load_device(device), variant=variant)
         with virtual_device(device, workgroups="all" if whole else "sample", record=times.add):
             function()
@@ -177,11 +181,11 @@ def inspect_run(function: Callable[[], object], *, device: str, variant: str, wh
     return kernels
 
 
-def inspect_launch(run: simulate.FileRun, *, folders: Sequence[Path]) -> Inspection:
+def inspect_launch(run: FileRun, *, folders: Sequence[Path]) -> Inspection:
     """Take the time of a launch of a kernel of a file apart.
 
     Args:
-        run: What ``simulate.run_file`` gave.
+        run: What ``run_file`` gave.
         folders: Where its source is looked for.
     """
     times = LineTimes(run.spec, folders=folders)
