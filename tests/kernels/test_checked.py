@@ -16,7 +16,7 @@ FORMATS = {"mi300x": E4M3FNUZ, "mi355x": E4M3FN}
 def test_operator_has_no_finding(device: str, name: str) -> None:
     """Scratch and results are allocated without being written, and count as never written."""
     virtual = pytest.importorskip("wavecast.simulator.virtual")
-    marked_allocations = pytest.importorskip("wavecast.cli.torch_memory").marked_allocations
+    marked_allocations = pytest.importorskip("wavecast.cli.virtual_torch.memory").marked_allocations
     for seed in (0, 1):
         call = every_operator(FORMATS[device], seed=seed)[name]
         with virtual.virtual_device(device, check=True) as active, marked_allocations():

@@ -138,7 +138,7 @@ def script_device(
         launches.device = virtual
         virtual.benchmarked_workgroups = "sample" if sample else None
         if torch_has_it:
-            from wavecast.cli.torch_device import torch_on
+            from wavecast.cli.virtual_torch.patch import torch_on
 
             stack.enter_context(torch_on(virtual))
         if check:
@@ -146,7 +146,7 @@ def script_device(
             stack.enter_context(warnings.catch_warnings())
             warnings.simplefilter("ignore", CheckWarning)
         if check and torch_has_it:
-            from wavecast.cli.torch_memory import marked_allocations
+            from wavecast.cli.virtual_torch.memory import marked_allocations
 
             stack.enter_context(marked_allocations())
         yield launches
@@ -173,7 +173,7 @@ class ScriptNode:
             SimulatorError: Programs and devices wait for each other, or a kernel did something wrong.
             Exception: What a program raised first.
         """
-        from wavecast.cli.torch_ranks import RankTorch, run_program
+        from wavecast.cli.virtual_torch.ranks import RankTorch, run_program
 
         run_program(RankTorch(self._node), self._node, program)
 

@@ -10,7 +10,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from wavecast.cli.errors import CliError
-from wavecast.cli.torch_device import torch_on
+from wavecast.cli.virtual_torch.patch import torch_on
 from wavecast.simulator.virtual import VirtualDevice, virtual_device
 
 

@@ -14,8 +14,8 @@ import torch.distributed._symmetric_memory as symm_mem
 from torch.distributed import distributed_c10d
 
 from wavecast.cli.errors import CliError
-from wavecast.cli.torch_node import Board, NodeGroup
-from wavecast.cli.torch_streams import RankStream
+from wavecast.cli.virtual_torch.node import Board, NodeGroup
+from wavecast.cli.virtual_torch.streams import RankStream
 
 if TYPE_CHECKING:
     from wavecast.simulator.virtual.node import VirtualNode

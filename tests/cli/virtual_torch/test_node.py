@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from wavecast.cli.errors import CliError
-from wavecast.cli.torch_node import NodeGroup, NodeSymmetricMemory, run_on_ranks
+from wavecast.cli.virtual_torch.node import NodeGroup, NodeSymmetricMemory, run_on_ranks
 from wavecast.kernels.all_gather_matmul.api import overlapped_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.operands import RowScales
 from wavecast.kernels.async_tp.transport import Engine

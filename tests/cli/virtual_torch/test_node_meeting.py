@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from wavecast.cli.torch_node import NodeGroup, run_on_ranks
+from wavecast.cli.virtual_torch.node import NodeGroup, run_on_ranks
 from wavecast.kernels.async_tp.meeting import Meetings
 from wavecast.kernels.async_tp.symmetric import Publication
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, failure_record, make_workspace

@@ -16,10 +16,11 @@ from unittest import mock
 import torch
 
 from wavecast.cli.errors import CliError
-from wavecast.cli.torch_device import Gpu, HostForDevice, known_side, patched_torch
-from wavecast.cli.torch_distributed import RankDistributed
-from wavecast.cli.torch_node import only_looks, strided_tensors
-from wavecast.cli.torch_streams import RankEvent, RankStream
+from wavecast.cli.virtual_torch.distributed import RankDistributed
+from wavecast.cli.virtual_torch.node import only_looks, strided_tensors
+from wavecast.cli.virtual_torch.patch import patched_torch
+from wavecast.cli.virtual_torch.sides import Gpu, HostForDevice, known_side
+from wavecast.cli.virtual_torch.streams import RankEvent, RankStream
 
 if TYPE_CHECKING:
     from wavecast.simulator.virtual.node import NodeRank, VirtualNode

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from wavecast.cli.torch_node import NodeGroup, run_on_ranks
+from wavecast.cli.virtual_torch.node import NodeGroup, run_on_ranks
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.formats import E4M3FNUZ
 from wavecast.kernels.matmul_reduce_scatter.api import overlapped_matmul_reduce_scatter
