@@ -36,7 +36,8 @@ def published_text() -> str:
     """Tables of what others published."""
     reduce, fused, eight = published.all_reduce_points(), published.fused_points(), published.mi308x_points()
     few, beside, far = published.few_ranks_points(), published.beside_points(), published.two_nodes_points()
-    groups = _groups([*reduce, *few, *far, *fused, *beside, *eight])
+    named = published.two_nodes_algorithms()
+    groups = _groups([*reduce, *few, *far, *named, *fused, *beside, *eight])
     parts = [
         "### Published figures\n",
         table(
@@ -47,6 +48,8 @@ def published_text() -> str:
         table(_ROW, rows_of(reduce)),
         "The same over two nodes of eight MI350X, an interface of 400 Gb/s a GPU:\n",
         table(_ROW, rows_of(far)),
+        "By algorithm, protocol and channels as RCCL had chosen, three before a change of its choice, three after:\n",
+        table(_ROW, rows_of(named)),
         "Fused kernels on eight MI355X, µs:\n",
         table(_ROW, rows_of(fused, digits=0)),
         "Rings of 64 MB on two and four MI355X, bus bandwidth in GB/s; gain of a collective beside a product of 16384³ "

@@ -1,7 +1,7 @@
 """Figures that others published, and the programs that stand for what they ran.
 
 Sources: RCCL all-reduce of eight MI300X, rccl-tests of ROCm 6.3 in issues of ROCm/rccl; thresholds for MI355X of
-ROCm/cvs; two nodes of MI350X of ROCm/rocm-systems#9406, after its change; fused dispatch and combine of
+ROCm/cvs; two nodes of MI350X of ROCm/rocm-systems#9406; fused dispatch and combine of
 AMD-AGI/Primus-Turbo, docs/README_Mega_MoE.md and flydsl/mega/dispatch_grouped_gemm_bf16_kernel.py (its workgroups that
 copy, its flag an expert); MI308X of ByteDance-Seed/Triton-distributed, docs/getting-started/e2e/e2e_dense.md, with
 python/triton_dist/kernels/amd for what it runs; native over fallback of pytorch/pytorch#177961; rings of two and four
@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from overlap_points import Point
 
 from wavecast.simulator.devices import Device, load_device
-from wavecast.simulator.overlap.collectives import collective_time
+from wavecast.simulator.overlap.collectives import algorithms, collective_time
 from wavecast.simulator.overlap.node import Node
 from wavecast.simulator.overlap.practice import Product, all_gather_matmul, collective, local_copy, matmul
 from wavecast.simulator.overlap.prices import Prices
@@ -42,7 +42,16 @@ ALL_REDUCE_MI300X = {
     256 * _KIB: 27, _MIB: 67, 4 * _MIB: 142, 16 * _MIB: 197, 64 * _MIB: 274, 128 * _MIB: 295, 256 * _MIB: 306,
     _GIB: 315, 16 * _GIB: 319,
 }  # fmt: skip
-ALL_REDUCE_TWO_NODES = {32 * _MIB: 156.35, 64 * _MIB: 190.33, 128 * _MIB: 249.4}
+# Over two nodes, before a change of RCCL's choice and after it: size, algorithm, protocol, bus bandwidth, channels.
+_LINES = "low-latency-128"
+TWO_NODES_BEFORE = (
+    (32 * _MIB, "tree", _LINES, 127.38, 64), (64 * _MIB, "ring", _LINES, 155.58, 64),
+    (128 * _MIB, "ring", "simple", 229.74, 64),
+)  # fmt: skip
+TWO_NODES_AFTER = (
+    (32 * _MIB, "ring", _LINES, 156.35, 64), (64 * _MIB, "tree", "simple", 190.33, 64),
+    (128 * _MIB, "ring", "simple", 249.4, 48),
+)  # fmt: skip
 THRESHOLDS_MI355X = {"all-reduce": 390, "all-gather": 380, "reduce-scatter": 400, "all-to-all": 340}
 TWO_NODES_MI355X = {"all-reduce": 330, "all-gather": 330, "reduce-scatter": 340, "all-to-all": 45}
 
@@ -66,15 +75,30 @@ def few_ranks_points() -> list[Point]:
 
 
 def two_nodes_points() -> list[Point]:
-    """All-reduce over two nodes of eight MI350X, whose links are those of MI355X, with RCCL's best algorithm."""
+    """All-reduce over two nodes of eight MI350X, whose links are those of MI355X, as RCCL chooses after the change."""
     node = Node(load_device("mi355x"), 8)
     return [
         Point(
             "RCCL all-reduce, 2 nodes of 8×MI350X", _size(size), bus,
             collective_time("all-reduce", size, node, nodes=2).bus_gb_s,
         )
-        for size, bus in ALL_REDUCE_TWO_NODES.items()
+        for size, _, _, bus, _ in TWO_NODES_AFTER
     ]  # fmt: skip
+
+
+def two_nodes_algorithms() -> list[Point]:
+    """The same by the algorithm and protocol that RCCL had chosen, before the change and after it."""
+    node, points = Node(load_device("mi355x"), 8), []
+    for size, algorithm, protocol, bus, channels in (*TWO_NODES_BEFORE, *TWO_NODES_AFTER):
+        (found,) = (
+            entry
+            for entry in algorithms("all-reduce", size, node, nodes=2)
+            if (entry.algorithm, entry.protocol) == (algorithm, protocol)
+        )
+        label = f"{_size(size)}, {algorithm}, {protocol}, {channels} channels"
+        fitted = (size, algorithm, protocol) == (64 * _MIB, "ring", _LINES)
+        points.append(Point("the same, algorithm as said", label, bus, found.bus_gb_s, fitted))
+    return points
 
 
 def beside_points() -> list[Point]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from wavecast.simulator.devices import load_device
-from wavecast.simulator.overlap.collectives import COLLECTIVES, collective_time
+from wavecast.simulator.overlap.collectives import COLLECTIVES, algorithms, collective_time
 from wavecast.simulator.overlap.errors import OverlapError
 from wavecast.simulator.overlap.node import Node
 
@@ -44,10 +44,27 @@ def test_across_nodes_the_network_and_its_steps_count() -> None:
     assert four > one
     # Each of 30 steps posts to the network, three times with the simple protocol.
     two, link = collective_time("all-reduce", 2**30, node, nodes=2), node.link
-    posting = link.ring_base_us + 28 * 3 * link.nic_post_us + 2 * link.nic_hop_us
+    posting = link.ring_plateau * (link.ring_base_us + 28 * 3 * link.nic_post_us + 2 * link.nic_hop_us)
     assert two.us == pytest.approx(posting + two.sent_bytes / (7 * link.kernel_both_gb_s) * 1e-3)
     lonely = collective_time("all-gather", 2**32, Node(MI300X, 1), nodes=2)
     assert lonely.bus_gb_s == pytest.approx(50.0 * 0.94, rel=0.01)
+
+
+def test_trees_are_there_across_nodes_only_and_cross_the_network_less_than_rings() -> None:
+    node = Node(MI300X, 8)
+    assert {entry.algorithm for entry in algorithms("all-reduce", 2**26, node)} == {"ring"}
+    assert {entry.algorithm for entry in algorithms("all-gather", 2**26, node, nodes=4)} == {"ring"}
+    found = {(entry.algorithm, entry.protocol): entry for entry in algorithms("all-reduce", 2**26, node, nodes=16)}
+    protocols = ("simple", "low-latency", "low-latency-128")
+    assert set(found) == {(algorithm, protocol) for algorithm in ("ring", "tree") for protocol in protocols}
+    # A ring's 254 steps follow one another; a tree has 2 x (7 + 4).
+    assert found["tree", "simple"].us < found["ring", "simple"].us
+    slow = Node(MI300X.with_value("link.nic_gb_s", 5.0), 8)
+    fastest = {entry.algorithm: entry for entry in reversed(algorithms("all-reduce", 2**32, slow, nodes=2))}
+    ring, tree = fastest["ring"], fastest["tree"]
+    assert ring.bound == tree.bound == "network"
+    # Of two nodes, a tree sends every byte once each way, a ring almost twice.
+    assert ring.us / tree.us == pytest.approx(2 * 15 / 16, rel=0.03)
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -66,6 +66,12 @@ class Node:
         return tuple(one * self.device.compute.num_xcd)
 
     @property
+    def links(self) -> int:
+        """Links of a GPU that lead to others of the node."""
+        link = self.link
+        return max(1, (self.ranks - 1) * link.links_per_peer) if link.full_mesh else link.num_links
+
+    @property
     def fetchers(self) -> int:
         """Workgroups that saturate the links to one other GPU."""
         return max(1, round(self.link.links_per_peer * self.link.kernel_gb_s / self.link.unit_gb_s))
