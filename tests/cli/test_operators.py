@@ -112,7 +112,7 @@ def test_misuse(words: list[str], message: str, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err.startswith(f"error: {message}")
 
 
-def test_floor_is_a_launch_and_the_longer_of_bytes_and_operations() -> None:
+def test_floor_is_a_launch_and_the_longest_of_bytes_operations_and_links() -> None:
     moving = simulate.floor_us("mi300x", minimum_bytes=4_110_000_000, flop=0, dtype="bf16")
     launch = moving - 1000  # mi300x copies 4.11 TB/s
     assert 1 < launch < 10
@@ -120,8 +120,28 @@ def test_floor_is_a_launch_and_the_longer_of_bytes_and_operations() -> None:
     assert simulate.floor_us("mi300x", minimum_bytes=1, flop=fp8_flop, dtype="fp8") == pytest.approx(launch + 1000)
     bf16_flop = 2048 * 304 * 1_207_000
     assert simulate.floor_us("mi300x", minimum_bytes=1, flop=bf16_flop, dtype="bf16") == pytest.approx(launch + 1000)
+    # Seven links lead to seven other GPUs, one to one.
+    for ranks in (8, 2):
+        linked = simulate.floor_us(
+            "mi300x", minimum_bytes=1, flop=0, dtype="bf16", linked_bytes=46_150_000 * (ranks - 1), ranks=ranks
+        )
+        assert linked == pytest.approx(launch + 1000, rel=0.02)
     # gfx950 multiplies FP8 fastest with the instructions for mixed formats.
     assert simulate.floor_us("mi355x", minimum_bytes=1, flop=fp8_flop, dtype="fp8") < launch + 1000
+
+
+def test_the_floor_of_a_product_over_a_group_is_that_of_its_product_and_links() -> None:
+    shape = {"m": 8192, "n": 7168, "k": 8192, "ranks": 2}
+    for name, linked in (
+        ("async-tp", 8192 * 8192),
+        ("async-tp-fp8", 8192 * 8192 // 2),
+        ("matmul-reduce-scatter", 8192 * 7168),
+    ):
+        experiment = EXPERIMENTS[name]
+        assert experiment.flop is not None
+        assert experiment.linked_bytes is not None
+        assert experiment.flop(shape) == 2 * 8192 * 7168 * 8192
+        assert experiment.linked_bytes(shape) == linked
 
 
 @pytest.mark.execute

@@ -46,7 +46,7 @@ published figures are for. This page is what `hatch run cli operators --markdown
 | column | meaning |
 | --- | --- |
 | µs | predicted time of all launches of the operator, see [timing](../concepts/timing.md) |
-| floor µs | a launch, and the longer of minimum bytes at a copy's rate and operations at the sustained matrix rate |
+| floor µs | a launch, and the longest of minimum bytes, operations, and bytes from other GPUs over all links to them |
 | baseline µs | predicted time of the slower form that practice used, and how many times ours it is |
 | published µs | what others measured on this device, and whose code it was; nothing here is fitted to it |
 | HBM MB | bytes read from and written to HBM, see [traffic](../concepts/traffic.md) |
@@ -176,6 +176,8 @@ def entries_of(case: Case, outcome: Outcome) -> Iterator[Entry]:
                 minimum_bytes=operands.minimum_bytes(case.shape),
                 flop=experiment.flop(case.shape) if experiment.flop else 0,
                 dtype=operands.dtype,
+                linked_bytes=experiment.linked_bytes(case.shape) if experiment.linked_bytes else 0,
+                ranks=case.shape.get("ranks", 1),
             ),
             baseline_us=baseline.predicted_us if baseline and compared else None,
             baseline=experiment.baseline if compared else None,

@@ -41,6 +41,21 @@ def minimum_bytes(shape: Shape, dtype: str = "bf16") -> int:
     return ELEMENT_BYTES[dtype] * (m * k + k * n) + OUT_BYTES * m * n
 
 
+def flop(shape: Shape) -> int:
+    """Operations of the product, on each GPU."""
+    return 2 * shape["m"] * shape["n"] * shape["k"]
+
+
+def gathered_bytes(shape: Shape, dtype: str = "bf16") -> int:
+    """What a GPU receives of the operand: all but its own rows."""
+    return ELEMENT_BYTES[dtype] * shape["m"] * shape["k"] * (shape["ranks"] - 1) // shape["ranks"]
+
+
+def scattered_bytes(shape: Shape) -> int:
+    """What a GPU receives at least of the result: its rows of the other GPUs' partial results."""
+    return OUT_BYTES * shape["m"] * shape["n"] * (shape["ranks"] - 1) // shape["ranks"]
+
+
 def make_inputs(shape: Shape) -> tuple[Any, ...]:
     """Nothing: a schedule is not run in one process.
 
@@ -313,6 +328,7 @@ def _experiment(operator: str, dtype: str, schedule: Callable[..., Schedule], **
         dtype=dtype,
         published=(),
         minimum_bytes=partial(minimum_bytes, dtype=dtype),
+        flop=flop,
         make_inputs=make_inputs,
         operator=__name__,
         by_default=False,
@@ -337,6 +353,7 @@ EXPERIMENT = _experiment(
         "33 % on MI355X: 0.65 to 0.97 of the decomposed time at K 512"
     ),
     alternatives=gather_alternatives,
+    linked_bytes=gathered_bytes,
 )
 
 FP8 = _experiment(
@@ -347,6 +364,7 @@ FP8 = _experiment(
     variants=tuple(name for name in GATHER_VARIANTS if name != "native-upstream"),
     remark="upstream has no native path for FP8",
     alternatives=partial(gather_alternatives, dtype="fp8"),
+    linked_bytes=partial(gathered_bytes, dtype="fp8"),
 )
 
 SCATTER = _experiment(
@@ -356,6 +374,7 @@ SCATTER = _experiment(
     summary=_SCATTERED,
     variants=SCATTER_VARIANTS,
     remark="upstream has no native path",
+    linked_bytes=scattered_bytes,
 )
 
 SCATTER_FP8 = _experiment(
@@ -365,4 +384,5 @@ SCATTER_FP8 = _experiment(
     summary=f"{_SCATTERED}, in FP8 with a scale a row and column",
     variants=SCATTER_VARIANTS,
     remark="upstream has no native path",
+    linked_bytes=scattered_bytes,
 )

@@ -95,7 +95,8 @@ class Experiment:
         make_inputs: As in ``Operands``.
         operator: Module whose ``VARIANTS`` has the variants, or ``module:function`` where there is one only; imported
             when one is run, so that the catalogue can be listed without torch.
-        flop: Shape to the operations of a product; None where only bytes count.
+        flop: Shape to the operations of a product, on each GPU; None where only bytes count.
+        linked_bytes: Shape to the bytes that a GPU receives from the others; None where there is one.
         other_operands: Variants that are called with something else than the others.
         elsewhere: Published times of code that is no variant, on a shape of the experiment.
         by_default: Whether ``predict`` without names runs it.
@@ -121,6 +122,7 @@ class Experiment:
     make_inputs: Callable[[Shape], tuple[Any, ...]]
     operator: str
     flop: Callable[[Shape], int] | None = None
+    linked_bytes: Callable[[Shape], int] | None = None
     other_operands: Mapping[str, Operands] = field(default_factory=dict)
     elsewhere: tuple[Published, ...] = ()
     by_default: bool = True

@@ -69,19 +69,25 @@ def effects(times: Sequence[AnyTime], device: Device) -> tuple[Effect, ...]:
     return tuple(sorted(effects, key=lambda effect: -abs(effect.high_us - effect.low_us)))
 
 
-def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str) -> float:
-    """Time that no implementation goes below by much: a launch, and the longer of moving and multiplying.
+def floor_us(
+    device: str, *, minimum_bytes: int, flop: int, dtype: str, linked_bytes: int = 0, ranks: int = 1
+) -> float:
+    """Time that no implementation goes below by much: a launch, and the longest of moving, multiplying and sending.
 
     The bytes move at the device's rate for copies, the operations run at its matrix rate and the clock
-    that it sustains under such a load.
+    that it sustains under such a load. What comes from other GPUs comes over all links that lead to them, at the
+    higher of the rates of copy engines and kernels with both directions busy.
 
     Args:
         device: Name of the device.
         minimum_bytes: Inputs once, outputs once.
         flop: Operations of a product; 0 where only bytes count.
         dtype: Operands of the product, ``bf16`` or ``fp8``.
+        linked_bytes: Bytes that a GPU receives from the others of its node.
+        ranks: GPUs of the node.
     """
     from wavecast.simulator.devices.loader import load_device
+    from wavecast.simulator.overlap.node import Node
 
     spec = load_device(device)
     moving = minimum_bytes / (spec.hbm.mixed_tb_s * 1e6)
@@ -89,8 +95,12 @@ def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str) -> float
         rate, clock_ghz = max(spec.matrix.f8, spec.matrix.f8f6f4_8bit or 0.0), spec.compute.matrix_clock_8bit_ghz
     else:
         rate, clock_ghz = spec.matrix.f16, spec.compute.matrix_clock_ghz
-    per_us = rate * spec.compute.num_cu * clock_ghz * 1e3
-    return spec.launch.first_us + max(moving, flop / per_us)
+    multiplying = flop / (rate * spec.compute.num_cu * clock_ghz * 1e3)
+    sending = 0.0
+    if linked_bytes:
+        node = Node(spec, ranks)
+        sending = linked_bytes / (node.links * max(node.link.engine_both_gb_s, node.link.kernel_both_gb_s)) * 1e-3
+    return spec.launch.first_us + max(moving, multiplying, sending)
 
 
 def combined_us(device: str) -> Callable[[Mapping[str, float]], float]:
