@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from wavecast.cli.simulate.files import FileLaunch
     from wavecast.simulator.timing import TimePrediction
-    from wavecast.simulator.timing.modelled import ModelledTime
+    from wavecast.simulator.timing.prediction import ModelledTime
     from wavecast.simulator.virtual import Launch
 
     AnyLaunch: TypeAlias = "Launch | FileLaunch"

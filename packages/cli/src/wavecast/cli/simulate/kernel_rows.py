@@ -11,7 +11,7 @@ from wavecast.cli.simulate.modelled import ModelledResult
 if TYPE_CHECKING:
     from wavecast.cli.simulate.either import AnyLaunch, AnyTime
     from wavecast.simulator.timing import TimePrediction
-    from wavecast.simulator.timing.modelled import ModelledTime
+    from wavecast.simulator.timing.prediction import ModelledTime
 
 
 def kernel_rows(launches: Sequence[AnyLaunch], times: Sequence[AnyTime]) -> tuple[KernelRow, ...]:

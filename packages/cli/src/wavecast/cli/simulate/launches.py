@@ -14,7 +14,7 @@ from wavecast.cli.simulate.modelled import ModelledResult
 
 if TYPE_CHECKING:
     from wavecast.cli.simulate.either import AnyLaunch, AnyTime
-    from wavecast.simulator.timing.modelled import ModelledTime
+    from wavecast.simulator.timing.prediction import ModelledTime
 
 
 def launch_facts(launch: AnyLaunch, time: AnyTime) -> LaunchFacts:
@@ -58,6 +58,8 @@ def launch_facts(launch: AnyLaunch, time: AnyTime) -> LaunchFacts:
 
 def _modelled_facts(launch: AnyLaunch, time: ModelledTime) -> LaunchFacts:
     """Facts of a launch that was not executed: none of its instructions."""
+    from wavecast.simulator.timing.modelled import kept_bytes
+
     read, written = time.hbm_read_bytes, time.written_bytes
     return LaunchFacts(
         kernel=launch.kernel,
@@ -72,7 +74,7 @@ def _modelled_facts(launch: AnyLaunch, time: ModelledTime) -> LaunchFacts:
         lds_clk=0,
         atomic_requests=0,
         release_fences=0,
-        last_write_back_bytes=time.kept_bytes,
+        last_write_back_bytes=kept_bytes(time, launch.result.device),
         counters={
             **counted_memory(read, written, launch.result.device),
             "memory.l2_read_sectors": time.l2_read_bytes / SECTOR_BYTES,

@@ -69,9 +69,7 @@ def effects(times: Sequence[AnyTime], device: Device) -> tuple[Effect, ...]:
     return tuple(sorted(effects, key=lambda effect: -abs(effect.high_us - effect.low_us)))
 
 
-def floor_us(
-    device: str, *, minimum_bytes: int, flop: int, dtype: str, linked_bytes: int = 0, ranks: int = 1
-) -> float:
+def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str, linked_bytes: int = 0, ranks: int = 1) -> float:
     """Time that no implementation goes below by much: a launch, and the longest of moving, multiplying and sending.
 
     The bytes move at the device's rate for copies, the operations run at its matrix rate and the clock

@@ -6,7 +6,6 @@ could be followed. What such a kernel moves and multiplies is known from its ope
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -15,7 +14,7 @@ from wavecast.simulator.timing.combine import combine_us
 from wavecast.simulator.timing.gemm import Configuration, GemmProblem, predict_gemm
 from wavecast.simulator.timing.memory_time import mixed_us
 from wavecast.simulator.timing.model import launch_us
-from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity
+from wavecast.simulator.timing.prediction import Bound, ModelledTime, Position
 from wavecast.simulator.timing.uncertainty import interval, sensitivities
 from wavecast.simulator.traffic.dirty import Residue, held_bytes, writes_back, written_among
 
@@ -62,41 +61,6 @@ class StagedCopy:
 Work = TiledProduct | StagedCopy
 
 
-@dataclass(frozen=True, slots=True)
-class ModelledTime:
-    """Time and traffic of one launch.
-
-    Attributes:
-        predicted_us: Point.
-        low_us: Lower end of the interval.
-        high_us: Upper end.
-        bound: What decides it.
-        cause: One sentence that names it.
-        terms: µs by resource, as in ``TimePrediction``.
-        l2_read_bytes: From L2 into the compute units.
-        hbm_read_bytes: From HBM.
-        written_bytes: To L2.
-        kept_bytes: Of these, what the L2 still holds at the end and nobody has written to HBM.
-        left: What the launch and those before it have left there.
-        sensitivity: Uncertain constants, the one that moves the result most first.
-        device: Digest of the device specification.
-    """
-
-    predicted_us: float
-    low_us: float
-    high_us: float
-    bound: Bound
-    cause: str
-    terms: Mapping[Bound, float]
-    l2_read_bytes: float
-    hbm_read_bytes: float
-    written_bytes: float
-    kept_bytes: float
-    left: Residue
-    sensitivity: tuple[Sensitivity, ...]
-    device: str
-
-
 def predict_modelled(
     work: Work,
     device: Device,
@@ -117,26 +81,12 @@ def predict_modelled(
     if isinstance(work, StagedCopy):
         return _copy(work, device, position, before)
     how = work.configuration
-    found = predict_gemm(work.problem, device, how, position=position, rested=rested, before=before)
-    return ModelledTime(
-        predicted_us=found.predicted_us,
-        low_us=found.low_us,
-        high_us=found.high_us,
-        bound=found.bound,
-        cause=found.cause,
-        terms=found.terms,
-        l2_read_bytes=found.l2_read_bytes,
-        hbm_read_bytes=found.hbm_read_bytes,
-        written_bytes=found.written_bytes,
-        kept_bytes=_kept_bytes(found.hbm_read_bytes, found.written_bytes, device),
-        left=found.left,
-        sensitivity=found.sensitivity,
-        device=found.device,
-    )
+    return predict_gemm(work.problem, device, how, position=position, rested=rested, before=before)
 
 
-def _kept_bytes(read_bytes: float, written_bytes: float, device: Device) -> float:
-    return 0.0 if writes_back(device) else held_bytes(read_bytes, written_bytes, device)
+def kept_bytes(time: ModelledTime, device: Device) -> float:
+    """Of what a launch wrote, the bytes that the L2 still holds at its end and nobody has written to HBM."""
+    return 0.0 if writes_back(device) else held_bytes(time.hbm_read_bytes, time.written_bytes, device)
 
 
 def _copy(work: StagedCopy, device: Device, position: Position, before: Residue | None) -> ModelledTime:
@@ -160,7 +110,6 @@ def _copy(work: StagedCopy, device: Device, position: Position, before: Residue 
         l2_read_bytes=work.read_bytes,
         hbm_read_bytes=work.read_bytes,
         written_bytes=work.write_bytes,
-        kept_bytes=_kept_bytes(work.read_bytes, work.write_bytes, device),
         left=written_among(work.read_bytes, work.write_bytes, device, before=before)[1],
         sensitivity=moved,
         device=device.digest,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from wavecast.simulator.traffic import Residency
+from wavecast.simulator.traffic.dirty import Residue
 
 
 class Bound(StrEnum):
@@ -81,8 +82,8 @@ class InstructionClk:
 
 
 @dataclass(frozen=True, slots=True)
-class TimePrediction:
-    """Time of one launch.
+class LaunchTime:
+    """Time of one launch: what every prediction says, executed or not.
 
     Attributes:
         predicted_us: Point.
@@ -93,12 +94,6 @@ class TimePrediction:
         terms: µs by resource. ``issue``, ``latency``, ``lds`` and ``l1`` add up to the time of the compute units; every
             other is the time that resource alone would need, but for ``overlap``: what the launch takes beyond the
             slowest of them, because its phases wait for one another.
-        compute_unit_us: Time of the compute units.
-        working_us: Time until the busiest compute unit is done, with the memory system as it is.
-        wave_clk: Cycles from the start of a workgroup to the end of the average one of its waves.
-        residency: Occupancy and what limits it.
-        instruction_clk: Executed instructions with the cycles that the average wave spends in each, in the order of
-            the kernel.
         sensitivity: Uncertain constants, the one that moves the result most first; those that do not are left out.
         device: Digest of the device specification.
     """
@@ -109,13 +104,45 @@ class TimePrediction:
     bound: Bound
     cause: str
     terms: Mapping[Bound, float]
+    sensitivity: tuple[Sensitivity, ...]
+    device: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelledTime(LaunchTime):
+    """Time and traffic of a launch that was not executed; see ``LaunchTime`` for the rest.
+
+    Attributes:
+        l2_read_bytes: From L2 into the compute units.
+        hbm_read_bytes: From HBM.
+        written_bytes: To L2.
+        left: What the launch and those before it have left in an L2 that writes nothing back at its end.
+    """
+
+    l2_read_bytes: float
+    hbm_read_bytes: float
+    written_bytes: float
+    left: Residue
+
+
+@dataclass(frozen=True, slots=True)
+class TimePrediction(LaunchTime):
+    """Time of one launch that was executed; see ``LaunchTime`` for the rest.
+
+    Attributes:
+        compute_unit_us: Time of the compute units.
+        working_us: Time until the busiest compute unit is done, with the memory system as it is.
+        wave_clk: Cycles from the start of a workgroup to the end of the average one of its waves.
+        residency: Occupancy and what limits it.
+        instruction_clk: Executed instructions with the cycles that the average wave spends in each, in the order of
+            the kernel.
+    """
+
     compute_unit_us: float
     working_us: float
     wave_clk: float
     residency: Residency
     instruction_clk: tuple[InstructionClk, ...]
-    sensitivity: tuple[Sensitivity, ...]
-    device: str
 
     @property
     def waves_per_simd(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -12,7 +11,7 @@ from wavecast.simulator.timing.gemm.libraries import library
 from wavecast.simulator.timing.gemm.model import ALL, GemmEvaluation, Mechanisms, evaluate_gemm
 from wavecast.simulator.timing.gemm.problem import GemmError, GemmProblem
 from wavecast.simulator.timing.gemm.tile import Configuration
-from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity
+from wavecast.simulator.timing.prediction import Bound, ModelledTime, Position, Sensitivity
 from wavecast.simulator.timing.uncertainty import interval, sensitivities
 from wavecast.simulator.traffic.dirty import Residue
 
@@ -22,46 +21,22 @@ _FULLY_EVALUATED = 12
 
 
 @dataclass(frozen=True, slots=True)
-class GemmPrediction:
-    """Time of one launch.
+class GemmPrediction(ModelledTime):
+    """Time of one product; see ``ModelledTime`` for the rest.
 
     Attributes:
-        predicted_us: Point.
-        low_us: Lower end of the interval.
-        high_us: Upper end.
-        bound: What decides it.
-        cause: One sentence that names the count that decides.
-        terms: µs by resource, as in ``TimePrediction``.
         configuration: The kernel assumed.
         alternatives: Other kernels of the library that come close: a heuristic might take one of them.
         clock_ghz: Clock of the compute units.
-        l2_read_bytes: From L2 into the compute units.
         fabric_read_bytes: Into the L2s.
-        hbm_read_bytes: From HBM.
-        written_bytes: Written.
-        left: What it leaves in an L2 that writes nothing back at its end.
         flop: Operations that the result needs.
-        sensitivity: Uncertain constants, the one that moves the result most first.
-        device: Digest of the device specification.
     """
 
-    predicted_us: float
-    low_us: float
-    high_us: float
-    bound: Bound
-    cause: str
-    terms: Mapping[Bound, float]
     configuration: Configuration
     alternatives: tuple[Configuration, ...]
     clock_ghz: float
-    l2_read_bytes: float
     fabric_read_bytes: float
-    hbm_read_bytes: float
-    written_bytes: float
-    left: Residue
     flop: int
-    sensitivity: tuple[Sensitivity, ...]
-    device: str
 
     @property
     def tflops(self) -> float:
