@@ -17,7 +17,6 @@ from wavecast.simulator.errors import (
     UnknownDeviceError,
     UnsupportedInstructionError,
 )
-from wavecast.simulator.execute import engine as engine_module
 from wavecast.simulator.execute.engine import Engine
 from wavecast.simulator.execute.memory import AddressSpace
 
@@ -169,8 +168,8 @@ def test_threads_launch_one_kernel_at_the_same_time(engine: Engine) -> None:
 
 
 def test_translated_kernels_are_not_kept_for_ever(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "_PROGRAMS", 2)
     own = Engine()
+    monkeypatch.setattr(own._programs, "_most", 2)
     kernels = [build(f"\ts_nop {number}") for number in range(3)]
     programs = [own.program(kernel) for kernel in kernels]
     assert own.program(kernels[2]) is programs[2] and own.program(kernels[1]) is programs[1]

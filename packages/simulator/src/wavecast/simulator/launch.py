@@ -23,6 +23,7 @@ from wavecast.simulator.execute.memory import AddressSpace
 from wavecast.simulator.execute.runs import joined_runs
 from wavecast.simulator.execute.trace import Observer, RecordKind
 from wavecast.simulator.program.assembly import parse_assembly
+from wavecast.simulator.program.kept import KERNELS
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.program.ptx import is_ptx, parse_ptx
 from wavecast.simulator.timing import TimePrediction, predict_time, predict_us
@@ -39,8 +40,6 @@ from wavecast.simulator.traffic import (
 
 # Workgroups of each part of a launch whose instruction streams are recorded for the timing.
 _RECORDED = 32
-# Kernels kept parsed and translated: more than any experiment launches.
-_KERNELS = 256
 
 
 @dataclass(frozen=True)
@@ -200,7 +199,7 @@ def _joined(first: Execution, then: Execution) -> Execution:
     )
 
 
-@functools.lru_cache(maxsize=_KERNELS)
+@functools.lru_cache(maxsize=KERNELS)
 def parsed_kernel(code_object: CodeObject) -> Kernel:
     """The kernel of a code object; the same object for the same code object, so that it is translated once."""
     if is_ptx(code_object.assembly):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from wavecast.simulator.program.assembly import kernel_names, target_of, workgroup_bound
+from wavecast.simulator.program.kept import KERNELS
 from wavecast.simulator.program.machine import MachineInstruction
 from wavecast.simulator.program.ptx import is_ptx
 
@@ -48,6 +50,7 @@ class CodeObject:
         return code_digest(self.assembly, name=self.name)
 
 
+@functools.lru_cache(maxsize=KERNELS)
 def code_digest(assembly: str, *, name: str | None = None) -> str:
     """Short hash of what runs of an assembly text.
 

@@ -21,6 +21,7 @@ from wavecast.simulator.execute.runs import RUN, joined_runs
 from wavecast.simulator.execute.slices import SlicedLaunch
 from wavecast.simulator.execute.trace import Observer, record_ring
 from wavecast.simulator.execute.translate import translate
+from wavecast.simulator.program.kept import OfKernels
 from wavecast.simulator.program.kernel import Kernel
 
 # Instructions one wave may execute: far above any real kernel, low enough that an endless loop is reported in seconds.
@@ -30,8 +31,6 @@ _RING_RECORDS = 4096
 # A checked instruction makes two records at most, and the ring is emptied after the one that fills it.
 _SPARE_RECORDS = 1
 _RING_RUNS = 4096
-# Translated kernels that an engine keeps: more than any experiment launches, and each of them is at most a few MB.
-_PROGRAMS = 256
 
 
 class Engine:
@@ -45,17 +44,11 @@ class Engine:
 
     def __init__(self, library: HelperLibrary | None = None) -> None:
         self._library = library or HelperLibrary()
-        self._programs: dict[int, Program] = {}
+        self._programs = OfKernels(self._translated)
 
     def program(self, kernel: Kernel) -> Program:
         """The kernel's table, translated on first use."""
-        # By identity, since comparing kernels would cost more than it saves; a program keeps its kernel alive, so that
-        # no other can take its place. Taken out and put back: the one used longest ago is the first in the order.
-        program = self._programs.pop(id(kernel), None) or self._translated(kernel)
-        self._programs[id(kernel)] = program
-        while len(self._programs) > _PROGRAMS:
-            self._programs.pop(next(iter(self._programs)), None)
-        return program
+        return self._programs(kernel)
 
     def _translated(self, kernel: Kernel) -> Program:
         return (translate_ptx if kernel.is_ptx else translate)(kernel, self._library)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -26,7 +27,7 @@ class ObjectStore:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._seen: set[Path] = set()
+        self._seen: set[str] = set()
         self._files: dict[str, Path] = {}
 
     def find(self, symbols: Iterable[str]) -> Iterator[tuple[bytes, list[str]]]:
@@ -49,13 +50,13 @@ class ObjectStore:
     def _scan(self) -> None:
         """Note what the files define that have come since the last time."""
         try:
-            paths = sorted(path for path in self._directory.iterdir() if path.suffix == _SUFFIX)
+            names = os.listdir(self._directory)
         except OSError:
             return
-        for path in paths:
-            if path in self._seen:
-                continue
-            self._seen.add(path)
+        # Names, and of all but the new ones nothing else: there may be a thousand, and every new kernel looks again.
+        for name in sorted(name for name in names if name.endswith(_SUFFIX) and name not in self._seen):
+            self._seen.add(name)
+            path = self._directory / name
             with contextlib.suppress(OSError), path.open("rb") as file:
                 header = _header(file.readline())
                 for symbol in header[1] if header else ():

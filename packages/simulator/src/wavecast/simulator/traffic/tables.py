@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from wavecast.simulator.program.kept import OfKernels
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.traffic.caches import ATOMIC, READ, WRITE
 from wavecast.simulator.traffic.lds_banks import LANES, lds_phases
@@ -54,19 +55,9 @@ class InstructionTables:
         return np.flatnonzero((self.columns[:, Column.SPACE] == GLOBAL) & (self.columns[:, Column.EVENT_KIND] == READ))
 
 
-# Of the kernels launched last, with the kernel that they are of; as many as an engine keeps translated.
-_known: dict[int, tuple[Kernel, InstructionTables]] = {}
-_KERNELS = 256
-
-
 def instruction_tables(kernel: Kernel) -> InstructionTables:
     """Classify every instruction of a kernel; kept for the next launch, so nobody may change the arrays."""
-    # By identity, since comparing kernels would cost more than it saves.
-    known = _known.pop(id(kernel), None) or (kernel, _classified(kernel))
-    _known[id(kernel)] = known
-    while len(_known) > _KERNELS:
-        _known.pop(next(iter(_known)), None)
-    return known[1]
+    return _tables(kernel)
 
 
 def _classified(kernel: Kernel) -> InstructionTables:
@@ -86,3 +77,6 @@ def _classified(kernel: Kernel) -> InstructionTables:
             column[Column.BANKS], column[Column.SERIAL] = phases.banks, access.kind is AccessKind.LDS_ATOMIC
             phase[:] = phases.phase_of_lane
     return InstructionTables(accesses, columns, phase_of_lane)
+
+
+_tables = OfKernels(_classified)

@@ -12,6 +12,7 @@ import numpy as np
 from wavecast.simulator.devices import Device
 from wavecast.simulator.errors import AssemblyError
 from wavecast.simulator.program.instruction import PTX, WARP_END, WARP_WAIT, Instruction
+from wavecast.simulator.program.kept import OfKernels
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.compute_unit.layout import (
     COSTS,
@@ -185,6 +186,13 @@ def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
     Raises:
         UnsupportedInstructionError: if the device has no rate for a matrix instruction.
     """
+    code = _code_columns(kernel)
+    matrix_clks = np.array([matrix_clk(kernel.instructions[index], device) for index in code["matrix"]])
+    return KernelForm(kernel=kernel, traffic=traffic, matrix_clk=matrix_clks, facts=_facts(traffic), **code)
+
+
+def _columns_of_code(kernel: Kernel) -> dict[str, np.ndarray]:
+    """What of a form the code alone says, by the name of its attribute."""
     units = [unit_of(instruction) for instruction in kernel.instructions]
     actions = np.zeros((len(units), COSTS), dtype=np.int64)
     actions[:, Cost.PIPE] = Pipe.NONE
@@ -199,33 +207,33 @@ def kernel_form(kernel: Kernel, traffic: Traffic, device: Device) -> KernelForm:
 
     instructions, matrix = kernel.instructions, where(Unit.MATRIX)
     machine, issued, stalled, rates = _machine_work(kernel, units)
-    return KernelForm(
-        kernel=kernel,
-        traffic=traffic,
-        actions=actions,
-        vector=where(Unit.VALU),
-        quarter=np.array([i.index for i in instructions if is_quarter_rate(i)], dtype=np.int64),
-        half=np.array([i.index for i in instructions if is_half_rate(i)], dtype=np.int64),
-        free=where(Unit.NONE),
-        machine=machine,
-        issued=issued,
-        stalled=stalled,
-        rates=rates,
-        orders=np.array([i.index for i in instructions if _orders_memory(i)], dtype=np.int64),
-        matrix=matrix,
-        matrix_clk=np.array([matrix_clk(instructions[index], device) for index in matrix]),
-        is_8bit=np.array([is_8bit_matrix(instructions[index]) for index in matrix], dtype=np.bool_),
-        scalar=where(Unit.SCALAR),
-        branch=where(Unit.BRANCH),
-        holds=np.array([_held_clk(instruction) for instruction in instructions], dtype=np.float64),
-        memory=where(Unit.VECTOR_MEMORY),
-        lds=where(Unit.LDS),
-        exchanges=np.array([i.index for i in instructions if _exchanges_lanes(i)], dtype=np.int64),
-        scalar_memory=where(Unit.SCALAR_MEMORY),
-        write_backs=named("buffer_wbl2"),
-        invalidations=named("buffer_inv"),
-        facts=_facts(traffic),
-    )
+    return {
+        "actions": actions,
+        "vector": where(Unit.VALU),
+        "quarter": np.array([i.index for i in instructions if is_quarter_rate(i)], dtype=np.int64),
+        "half": np.array([i.index for i in instructions if is_half_rate(i)], dtype=np.int64),
+        "free": where(Unit.NONE),
+        "machine": machine,
+        "issued": issued,
+        "stalled": stalled,
+        "rates": rates,
+        "orders": np.array([i.index for i in instructions if _orders_memory(i)], dtype=np.int64),
+        "matrix": matrix,
+        "is_8bit": np.array([is_8bit_matrix(instructions[index]) for index in matrix], dtype=np.bool_),
+        "scalar": where(Unit.SCALAR),
+        "branch": where(Unit.BRANCH),
+        "holds": np.array([_held_clk(instruction) for instruction in instructions], dtype=np.float64),
+        "memory": where(Unit.VECTOR_MEMORY),
+        "lds": where(Unit.LDS),
+        "exchanges": np.array([i.index for i in instructions if _exchanges_lanes(i)], dtype=np.int64),
+        "scalar_memory": where(Unit.SCALAR_MEMORY),
+        "write_backs": named("buffer_wbl2"),
+        "invalidations": named("buffer_inv"),
+    }
+
+
+# Nobody may change the arrays.
+_code_columns = OfKernels(_columns_of_code)
 
 
 _RATES = tuple(Rate)

@@ -71,10 +71,16 @@ def prepare_streams(
     by_work = recorded[np.argsort(execution.instructions_per_workgroup[recorded], kind="stable")]
     chosen = np.sort(by_work[(np.arange(count) * 2 + 1) * len(recorded) // (2 * count)])
     waves = int(runs["wave"].max()) + 1
-    parts = []
+    parts, known = [], dict[bytes, np.ndarray]()
     for position in chosen:
         of_group = runs[runs["position"] == position]
-        parts += [_cut(of_group[of_group["wave"] == wave], instructions) for wave in range(waves)]
+        for wave in range(waves):
+            of_wave = of_group[of_group["wave"] == wave]
+            # Most waves go the same way.
+            key = b"".join(of_wave[column].tobytes() for column in ("first", "end", "repeats"))
+            if key not in known:
+                known[key] = _cut(of_wave, instructions)
+            parts.append(known[key])
     last = np.cumsum([len(part) for part in parts])
     first = np.concatenate([[0], last[:-1]])
     code = np.concatenate(parts)
