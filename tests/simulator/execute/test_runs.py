@@ -46,16 +46,6 @@ def test_a_wave_without_branches_is_one_run(engine: Engine) -> None:
     assert execution.runs.tolist() == [(place, wave, 0, every, 1) for place in (3, 6) for wave in range(3)]
 
 
-def test_recorded_workgroups_do_not_fall_in_step_with_a_grid() -> None:
-    for total, row in ((18432, 576), (4096, 64), (1000, 10)):
-        chosen = engine_module.spread_evenly(total, 16)
-        assert (np.diff(chosen // (total // 16 + 1)) >= 0).all() and len(np.unique(chosen)) == 16
-        # In each half of the rows there are some, and in most of their eighths.
-        assert len(np.unique(chosen % row * 8 // row)) >= 6
-    assert engine_module.spread_evenly(5, 8).tolist() == [0, 1, 2, 3, 4]
-    assert engine_module.spread_evenly(3, 0).tolist() == []
-
-
 def test_a_loop_with_a_barrier_is_recorded_in_order(engine: Engine) -> None:
     kernel = build(LOOP, waves=2)
     execution = run(engine, kernel, np.zeros(1, np.uint32), 5, record=1)

@@ -281,3 +281,31 @@ def test_foreign_traffic_is_refused(
     traffic = replace(traffic_of(copy_kernel, device, 4), kernel="other")
     with pytest.raises(ValueError, match="'other' given for 'by_hand'"):
         predict_time(copy_kernel, execution_of(copy_kernel, 4), traffic, device)
+
+
+@pytest.mark.parametrize("kinds", ["the long ones first", "the long ones last", "in turn"])
+def test_where_in_the_grid_the_recorded_workgroups_of_each_kind_lie_does_not_matter(
+    kinds: str,
+    device: Device,
+    kernel_of: Callable[..., Kernel],
+    execution_of: Callable[..., Execution],
+    traffic_of: Callable[..., Traffic],
+) -> None:
+    """Three of eight workgroups work twenty times as long: a unit that holds two is busy with all of that."""
+    kernel = kernel_of(["v_add_u32_e32 v0, 1, v0"] * 100 + ["s_endpgm"], vgpr=256)
+    recorded, long, waves = 32, 12, 4
+    place = np.arange(recorded)
+    first = {"the long ones first": place, "the long ones last": recorded - 1 - place, "in turn": place * 13 % recorded}
+    is_long = first[kinds] < long
+    workgroups = 64 * device.compute.num_cu
+    rounds = np.where(np.resize(is_long, workgroups), 20, 1)
+    runs = np.zeros((recorded, waves), dtype=RUN)
+    runs["position"], runs["wave"] = np.arange(recorded)[:, None], np.arange(waves)
+    runs["end"], runs["repeats"] = 100, np.where(is_long, 20, 1)[:, None]
+    execution = execution_of(kernel, workgroups, work=rounds * 100 * waves)
+    executed = np.append(np.full(100, waves * rounds.sum()), 0)
+    execution = replace(execution, runs=runs.ravel(), executed=executed)
+    found = predict_time(kernel, execution, traffic_of(kernel, device, workgroups), device)
+    # A wave of each workgroup on each SIMD: their instructions keep its vector pipe for four cycles each.
+    busy_us = 64 * rounds.mean() * 100 * 4 / device.clk_per_us
+    assert found.working_us == pytest.approx(busy_us, rel=0.05)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.evenly import spread_evenly
 from wavecast.simulator.execute.abi import ArgumentValue, Grid
 from wavecast.simulator.execute.driver import Outcome, Progress
 from wavecast.simulator.execute.execution import Execution
@@ -26,7 +27,6 @@ from wavecast.simulator.program.kernel import Kernel
 
 # Instructions one wave may execute: far above any real kernel, low enough that an endless loop is reported in seconds.
 DEFAULT_BUDGET = 1_000_000_000
-_GOLDEN_RATIO = 0.6180339887498949
 _RING_RECORDS = 4096
 # A checked instruction makes two records at most, and the ring is emptied after the one that fills it.
 _SPARE_RECORDS = 1
@@ -137,17 +137,6 @@ class Engine:
         if events is not None:
             launch.check(events, self._library.addresses([EVENT])[EVENT])
         return SlicedLaunch(launch, ring)
-
-
-def spread_evenly(total: int, count: int) -> np.ndarray:
-    """Positions of ``count`` among ``total``, or all of them: one in each part of equal length, int64.
-
-    Where in its part follows the golden ratio: equal distances would fall in step with the rows of a grid, and find
-    the workgroups of one column of it only.
-    """
-    count = min(count, total)
-    part = np.arange(count)
-    return ((part + (part * _GOLDEN_RATIO + 0.5) % 1.0) * (total / max(1, count))).astype(np.int64)
 
 
 def _run(

@@ -29,11 +29,10 @@ from wavecast.simulator.traffic import Traffic
 
 _CLOCK_STEPS = 4  # of the secant method: the clock to 1 %
 _SAME_CLOCK = 0.01
-FEWEST_FILLINGS = 3
-"""Fillings of a compute unit that are simulated at least: the first begins empty, the last ends so, one repeats."""
-_MOST_FILLINGS = 32
-# Instructions of short workgroups: as many fillings as make about so many, so that queues settle.
-_SETTLED = 20_000
+_MOST_FILLINGS = 32  # of a compute unit
+# Instructions of short workgroups: as many of them as make about so many, so that queues settle and waves drift out of
+# the step in which the first filling begins. For the point, and for the difference that a constant makes.
+_SETTLED, _COARSE_SETTLED = 300_000, 20_000
 
 _OF_TERM = {
     Part.ISSUE: Bound.ISSUE,
@@ -239,7 +238,7 @@ def _working(case: Case, device: Device, streams: Streams, shared: dict[Bound, f
     """Cycles until the busiest compute unit is done, and what its waves do.
 
     Equal workgroups go round the compute units, so the busiest has the mean number, rounded up. It is simulated to the
-    end if these are few fillings; otherwise the fillings between the first and the last take as long as the middle one.
+    end if these are few; otherwise those between the first and the last take as long as the middle ones do.
     Workgroups that differ follow their schedule: full rounds, then the tail with as many on a unit as it has left.
 
     Args:
@@ -298,8 +297,9 @@ def _rounds(
         warm=warm_share(case.traffic, device) if case.warm else 0.0,
     )
     length = len(streams.code) / streams.workgroups
-    fillings = int(min(_MOST_FILLINGS, max(FEWEST_FILLINGS, _SETTLED / (length * slots))))
-    count = min(workgroups, fillings * slots)
+    turn = streams.workgroups if case.schedule is not None else slots
+    settled = _SETTLED if streams is case.streams else _COARSE_SETTLED
+    count = min(workgroups, simulated_workgroups(slots, turn=turn, wanted=settled / length))
     filling = Filling(
         slots=slots,
         workgroups=count,
@@ -312,10 +312,23 @@ def _rounds(
     found = case.simulated(streams, costs, filling)
     clk, ends_clk = found.time.finish_clk, found.time.ends_clk
     if workgroups > count:
-        before, last = fillings // 2 * slots, (fillings - 1) * slots
+        last = count - slots
+        before = last - max(1, (last // 2) // turn) * turn
         clk += float(ends_clk[last - 1] - ends_clk[before - 1]) * (workgroups - count) / (last - before)
     # What the streams leave out takes the waves of each slot, one workgroup after another, as long as what they have.
     return clk + found.missing_clk / streams.waves * workgroups / slots, found.life
+
+
+def simulated_workgroups(slots: int, *, turn: int, wanted: float = 0.0) -> int:
+    """Workgroups that a simulation of a compute unit runs, if there are so many: whole turns, one of them amid others.
+
+    Args:
+        slots: Workgroups that it holds at once: the first so many begin together, the last so many end alone.
+        turn: Workgroups after which all comes again: those of the pool if they differ, else ``slots``.
+        wanted: For queues to settle.
+    """
+    fewest = turn * (1 + -(-2 * slots // turn))
+    return max(fewest, int(min(wanted, _MOST_FILLINGS * slots)) // turn * turn)
 
 
 def _life(case: Case, found: UnitTime) -> tuple[Life, float]:

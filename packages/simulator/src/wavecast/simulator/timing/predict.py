@@ -14,7 +14,7 @@ from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.timing.cause import explain
 from wavecast.simulator.timing.compute_unit import kernel_form, prepare_streams
 from wavecast.simulator.timing.instruction_clk import instruction_clk
-from wavecast.simulator.timing.model import FEWEST_FILLINGS, Case, coarse_us, evaluate, launch_us
+from wavecast.simulator.timing.model import Case, coarse_us, evaluate, launch_us, simulated_workgroups
 from wavecast.simulator.timing.neighbours import among_neighbours
 from wavecast.simulator.timing.prediction import Bound, Position, Sensitivity, TimePrediction
 from wavecast.simulator.timing.schedule import Schedule, list_schedule
@@ -127,7 +127,8 @@ def _case(
 ) -> Case:
     schedule, slots = _schedule(execution, traffic.residency.workgroups_per_cu * device.compute.num_cu)
     most = -(-traffic.workgroups // device.compute.num_cu)
-    simulated = min(most, FEWEST_FILLINGS * min(most, traffic.residency.workgroups_per_cu))
+    held = min(most, traffic.residency.workgroups_per_cu)
+    simulated = min(most, simulated_workgroups(held, turn=held if schedule is None else _POOL))
     waves = simulated * traffic.residency.waves_per_workgroup
     misses = {row.index: row.l1_misses for row in traffic.instructions if row.l1_misses is not None}
     fine, coarse = (

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wavecast.simulator.devices import Device
+from wavecast.simulator.evenly import golden_fractions
 
 # Consecutive workgroups of a row for each XCD, at most, and of a cluster: those that follow one another on an XCD share
 # its L2. The first of a row is only there for the others to find what it left.
@@ -17,7 +18,6 @@ _FEWEST_ROUNDS = 2
 _CLUSTERS = 16
 # The variance between clusters is not known from fewer.
 _FEWEST_CLUSTERS = 4
-_GOLDEN_RATIO = 0.6180339887498949
 # Of the distance between the places of clusters along the first axis, by which they are off an even one at most; and
 # workgroups, by so many at least: else all clusters begin at even ids, where two neighbours share each line.
 _UNEVEN, _FEWEST_UNEVEN = 0.25, 2
@@ -158,12 +158,12 @@ def _first_ids(total_workgroups: int, shape: _Shape, stratum: float, xcds: int, 
     """
     first_of_all = _first_of_all(total_workgroups, xcds, strides)
     numbers, most = np.arange(shape.clusters), total_workgroups - int(shape.offsets[-1])
-    places = (numbers * _GOLDEN_RATIO + 0.5) % 1.0
+    places = golden_fractions(numbers, first=0.5)
     wanted: np.ndarray
     if strides and strides[0] > shape.row:
         # Even distances, but for a part of them: see ``choose_workgroups`` on powers of two.
         uneven = min(1.0, max(_UNEVEN, _FEWEST_UNEVEN * shape.clusters / strides[0]))
-        turns = np.argsort(np.argsort(numbers * _GOLDEN_RATIO % 1.0)) + uneven * places
+        turns = np.argsort(np.argsort(golden_fractions(numbers))) + uneven * places
         along = (first_of_all + turns * strides[0] / shape.clusters) % strides[0]
         wanted = (numbers + places) * (most // strides[0]) // shape.clusters * strides[0] + along
     else:

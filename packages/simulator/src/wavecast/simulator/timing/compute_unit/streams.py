@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from wavecast.simulator.compiled import compiled
+from wavecast.simulator.evenly import golden_fractions
 from wavecast.simulator.execute.execution import Execution
 from wavecast.simulator.timing.compute_unit.layout import UNKNOWN, WHOLE
 
 # Runs after which a group of them may begin again: a loop with so many taken branches in its body is still seen.
 _LONGEST_GROUP = 128
-# Multiples of it fill the range from 0 to 1 evenly; so do those of every so many.
-_GOLDEN, _PHASE = 0.6180339887498949, 5
+# Multiples of the golden ratio by which workgroups differ.
+_PHASE = 5
 _ROUNDS = (256, 128, 64, 32, 16, 8, 4, 2)
 
 
@@ -55,7 +56,8 @@ def prepare_streams(
     Args:
         execution: With recorded runs.
         instructions: About as many of a wave are kept at most; more where the code without any loop is longer.
-        workgroups: Of the pool, at most; the recorded ones with the least work to those with the most, evenly.
+        workgroups: Of the pool, at most: of the recorded ones, from those with the least work to those with the most,
+            as many of each part; any few that follow one another are again of all parts.
         misses: Of loads by their index, as in ``InstructionTraffic.l1_misses``; nothing known of the others.
 
     Raises:
@@ -69,7 +71,9 @@ def prepare_streams(
     recorded = np.unique(runs["position"])
     count = min(workgroups, len(recorded))
     by_work = recorded[np.argsort(execution.instructions_per_workgroup[recorded], kind="stable")]
-    chosen = np.sort(by_work[(np.arange(count) * 2 + 1) * len(recorded) // (2 * count)])
+    chosen = by_work[(np.arange(count) * 2 + 1) * len(recorded) // (2 * count)]
+    # Those that follow one another have little and much work in turn, so that a few of them stand for all.
+    chosen = chosen[np.argsort(golden_fractions(np.arange(count), first=0.5))]
     waves = int(runs["wave"].max()) + 1
     parts, known = [], dict[bytes, np.ndarray]()
     for position in chosen:
@@ -131,7 +135,7 @@ def _missing(
             # Of the misses of a wave every so many, in each workgroup others; waves beside one another agree.
             before = np.concatenate([[0], np.cumsum(values > 0)])
             rank = before[1:] - before[starts]
-            kept = (rank + number // waves * _PHASE) * _GOLDEN % 1 < overall / mean
+            kept = golden_fractions(rank + number // waves * _PHASE) < overall / mean
             values = np.where(kept, values, 0.0)
         elif mean < 1:
             values = values + (1 - values) * (overall - mean) / (1 - mean)
