@@ -1,4 +1,8 @@
-"""The corpus: small programs on which the engine once was wrong, with all that is needed to run them again."""
+"""The corpus: small programs on which the engine once was wrong, with all that is needed to run them again.
+
+An entry with ``fault_of`` is one on which the compiler is wrong: somebody looked at its code, and ``why`` says what was
+seen. Such a program differs, and the engine is right.
+"""
 
 from __future__ import annotations
 
@@ -42,10 +46,26 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def replay(entry: dict[str, Any], directory: Path) -> str:
-    """What differs between engine and reference on an entry; empty if nothing does."""
+    """What differs between engine and reference on an entry; empty if nothing does.
+
+    Where the compiler is at fault, its code of ``-O0`` must give the reference's result, and the code at fault that
+    result or, as long as the compiler has the fault, the one that was found.
+    """
     if entry["kind"] == "instructions":
         return fuzz_instructions.replay(entry)
-    return fuzz_functions.replay(Engine(), entry, directory)
+    found = fuzz_functions.replay(Engine(), entry, directory)
+    if "fault_of" in entry and found == entry["found"]:
+        return fuzz_functions.replay(Engine(), entry | {"level": "0"}, directory / "unoptimised")
+    return found
+
+
+def known_fault(mismatch: Mismatch) -> Path | None:
+    """The entry that says of a mismatch's smallest program that its compiler is wrong, if there is one."""
+    for path in entries():
+        entry = read(path)
+        if "fault_of" in entry and entry["source"] == mismatch.entry.get("source"):
+            return path
+    return None
 
 
 def described(entry: dict[str, Any]) -> str:

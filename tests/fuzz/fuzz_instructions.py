@@ -40,7 +40,7 @@ FAMILIES: dict[str, tuple[Writer, ...]] = {
     "isa-convert": (_vector.convert, _vector.small_floats, _vector.stochastic, _vector.pack),
     "isa-packed": (_vector.packed,),
     "isa-scalar": (_scalar.arithmetic,) * 4
-    + (_scalar.compare, _scalar.constant, _scalar.save_exec, _scalar.mode_fields, _scalar.call),
+    + (_scalar.compare, _scalar.constant, _scalar.save_exec, _scalar.mode_fields, _scalar.call, _scalar.clock),
     "isa-lanes": _memory.LANE_WRITERS,
     "isa-lds": _memory.LDS_WRITERS,
     "isa-memory": _memory.MEMORY_WRITERS,

@@ -198,3 +198,21 @@ def call(p: Program) -> None:
     p.add(f"s_cmp_eq_u32 {s(register)}, 0")
     p.state.scc = int(value == 0)
     _observe_scc(p)
+
+
+def clock(p: Program) -> None:
+    """Two readings of a clock: the later one is not smaller. What they are differs, so that it is overwritten."""
+    name = p.rng.choice(["s_memtime", "s_memrealtime"])
+    earlier, later = p.scalar_results(2), p.scalar_results(2)
+    p.add(f"{name} {s(earlier, 2)}")
+    p.add("s_waitcnt lgkmcnt(0)")
+    p.add(f"{name} {s(later, 2)}")
+    p.add("s_waitcnt lgkmcnt(0)")
+    p.add(f"s_sub_u32 {s(later)}, {s(later)}, {s(earlier)}")
+    p.add(f"s_subb_u32 {s(later + 1)}, {s(later + 1)}, {s(earlier + 1)}")
+    p.state.scc = 0
+    p.cases += 1
+    for pair in (earlier, later):
+        p.add(f"s_mov_b64 {s(pair, 2)}, 0")
+        p.state.scalar[pair : pair + 2] = 0, 0
+    _observe_scc(p)

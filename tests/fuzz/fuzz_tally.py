@@ -29,9 +29,14 @@ class Mismatch:
     suspect: str = "engine"
     entry: dict[str, Any] = field(default_factory=dict)
 
-    def __str__(self) -> str:
+    @property
+    def place(self) -> str:
+        """Which program."""
         level = f", -O{self.level}" if self.level else ""
-        return f"{self.family}, {self.arch}{level}, seed {self.seed} ({self.suspect}): {self.message}"
+        return f"{self.family}, {self.arch}{level}, seed {self.seed}"
+
+    def __str__(self) -> str:
+        return f"{self.place} ({self.suspect}): {self.message}"
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ import pytest
 from differential.choices import Choices, shrink
 from differential.families import FAMILIES
 from differential.functions import generate
-from fuzz_tally import Mismatch
+from fuzz_tally import Mismatch, Tally
 from semantics_integer import VECTOR
 
 from wavecast.simulator.execute.engine import Engine
@@ -98,6 +98,26 @@ def test_a_function_of_the_corpus_needs_no_generator(tmp_path: Path) -> None:
         )
     ]
     assert "CPU" in fuzz_corpus.replay(entry, tmp_path / "changed")
+
+
+@needs_clang
+def test_a_known_fault_of_the_compiler_is_named_and_is_no_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A program on which clang is wrong, by itself: smaller ones are not looked for here."""
+    path = fuzz_corpus.CORPUS / "upper_word_lost_by_clang.json"
+    entry = fuzz_corpus.read(path)
+    mismatch = Mismatch("shared", "gfx942", 2, entry["found"], "2", "clang", entry)
+    monkeypatch.setattr(fuzz, "perform", lambda task: {"gfx942": Tally(mismatches=[mismatch], cases=1)})
+    arguments = ["--family", "shared", "--arch", "gfx942", "--cases", "1", "--report", str(tmp_path / "report.json")]
+    assert fuzz.main(arguments) == 0
+    assert f"known fault of the compiler: shared, gfx942, -O2, seed 2; {path}" in capsys.readouterr().out
+    report = json.loads((tmp_path / "report.json").read_text())
+    assert report["faults_of_the_compiler"] == [{"program": "shared, gfx942, -O2, seed 2", "entry": path.name}]
+    # Another program with the same message is a failure, and so is the entry itself if the engine gives a third result.
+    other = Mismatch("shared", "gfx942", 2, entry["found"], "2", "clang", entry | {"source": entry["source"][:-1]})
+    assert fuzz_corpus.known_fault(other) is None
+    assert fuzz_corpus.replay(entry | {"found": "another result"}, tmp_path)
 
 
 def test_the_same_seed_gives_the_same_counts(tmp_path: Path) -> None:
