@@ -97,6 +97,8 @@ class Scaled(torch.Tensor):
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func in (torch.ops.aten.clone.default, torch.ops.aten._to_copy.default):
             return cls(args[0].numbers.clone(), args[0].scale.clone())
+        if func is torch.ops.aten.slice.Tensor:
+            return cls(func(args[0].numbers, *args[1:]), args[0].scale)
         raise NotImplementedError(func)
 
 
@@ -108,6 +110,16 @@ def test_a_wrapper_moves_with_the_tensors_that_it_holds(device: VirtualDevice) -
         assert there.numbers.data_ptr() != host.numbers.data_ptr()
         assert there.cuda() is there
         assert side(there.cpu().numbers) == "cpu"
+
+
+def test_a_wrapper_made_for_the_gpu_is_indexed(device: VirtualDevice) -> None:
+    """torch sets the device of a tensor before it indexes it, and there is no GPU to set."""
+    there = Scaled(torch.arange(6, dtype=torch.int8, device="cuda"), torch.ones(1, device="cuda"))
+    part = there[1:3]
+    assert (side(there), side(part), side(part.numbers)) == ("cuda:0",) * 3
+    assert part.numbers.tolist() == [1, 2]
+    with pytest.raises(CliError, match="GPU 1"):
+        torch.Tensor._make_wrapper_subclass(Scaled, (1,), device="cuda:1")
 
 
 def test_products_may_have_a_wider_type_than_their_factors(device: VirtualDevice) -> None:

@@ -54,6 +54,7 @@ def patched_torch(
     """
     host_from_numpy = torch.from_numpy
     backward = torch.autograd.graph._engine_run_backward
+    make_wrapper = torch.Tensor._make_wrapper_subclass
 
     def run_backward(*args: Any, **kwargs: Any) -> Any:
         # ``Tensor.backward`` is a torch function, so the mode is off in it; functions of the program run there too.
@@ -64,6 +65,13 @@ def patched_torch(
         tensor = host_from_numpy(array)
         mark(tensor, False)
         return tensor
+
+    def make_host_wrapper(*args: Any, **kwargs: Any) -> torch.Tensor:
+        # A wrapper holds host tensors. Said to be on a GPU, torch would look for that GPU when the wrapper is indexed.
+        if is_gpu(kwargs.get("device")):
+            mode_of().gpu.check(kwargs["device"])
+            kwargs = {**kwargs, "device": "cpu"}
+        return make_wrapper(*args, **kwargs)
 
     def enter_default(self: Any) -> Any:
         mode_of().defaults.append(is_gpu(self.device))
@@ -96,6 +104,8 @@ def patched_torch(
         # torch checks the stream's type before a mode is asked.
         stack.enter_context(mock.patch.object(torch.Tensor, "record_stream", record_stream))
         stack.enter_context(mock.patch.object(torch, "from_numpy", from_numpy))
+        wrapper = staticmethod(make_host_wrapper)
+        stack.enter_context(mock.patch.object(torch.Tensor, "_make_wrapper_subclass", wrapper))
         for index, device in enumerate(devices):
             stack.enter_context(mock.patch.object(device, "tensor_device", f"cuda:{index}"))
         yield
