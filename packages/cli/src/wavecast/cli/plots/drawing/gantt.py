@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from wavecast.cli.output import significant
+from wavecast.cli.output import significant, times
 from wavecast.cli.plots.comparison import Comparison
 from wavecast.cli.plots.drawing.style import DARK, LIGHT, MIDDLE, PALE, add_key, panel_figure, right_labels, style
 from wavecast.cli.plots.gantt import Panel
@@ -41,14 +41,15 @@ def draw_gantt(comparison: Comparison, panels: Sequence[Panel]) -> Figure:
     what = (
         "What the streams of the GPU that ends last do when; GPUs start together. Dotted: a wait for an event or a "
         "signal, or an operation whose turn has come and that waits for compute units or a copy engine. Numbers: µs; "
-        "of a product also what its workgroups wait for chunks, on average."
+        "of a product also what its workgroups wait for chunks, on average. On the right: the hardware queue that "
+        "starts what a stream has enqueued; what is in the kernel, workgroups of the product do themselves."
     )
     end_us = max(panel.timeline.total_us for panel in panels)
     with style():
         heights = [len(panel.streams) for panel in panels]
         figure, axes = panel_figure(comparison, what=what, heights_in=[0.34 + LINE_IN * count for count in heights])
         for place, (panel, area) in enumerate(zip(panels, axes, strict=True)):
-            _panel(area, panel, end_us)
+            _panel(area, panel, panels[0], end_us)
             area.set_xlim(0, 1.01 * end_us)
             area.tick_params(labelbottom=place == len(panels) - 1)
             area.grid(axis="x", color="0.85")
@@ -60,9 +61,12 @@ def draw_gantt(comparison: Comparison, panels: Sequence[Panel]) -> Figure:
         return figure
 
 
-def _panel(area: Axes, panel: Panel, end_us: float) -> None:
-    streams = panel.streams
-    area.set_title(f"{panel.label}: {significant(panel.timeline.total_us)} µs", loc="left", fontsize=9)
+def _panel(area: Axes, panel: Panel, first: Panel, end_us: float) -> None:
+    streams, total_us = panel.streams, panel.timeline.total_us
+    title = f"{panel.label}: {significant(total_us)} µs"
+    if panel is not first:
+        title += f", {times(first.timeline.total_us / total_us)} the speed of {first.label.partition(' ')[0]}"
+    area.set_title(title, loc="left", fontsize=9)
     for bar in panel.bars:
         line = streams.index(bar.stream)
         if bar.start_us - bar.ready_us > 1e-9 and bar.kind != "signal":

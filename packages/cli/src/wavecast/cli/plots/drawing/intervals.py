@@ -27,7 +27,9 @@ def draw_intervals(comparison: Comparison, intervals: Intervals) -> Figure:
     """A line for every variant: the interval as a bar, and marks for what was predicted, measured and published."""
     lines = intervals.lines
     positions = range(len(lines))
-    what = "Predicted time, the interval that the uncertain constants of the device give it, and reported times."
+    reported = any(line.measured is not None or line.published is not None for line in lines)
+    what = "Predicted time, and the interval that the uncertain constants of the device give it"
+    what += "; beside them times that others report." if reported else "."
     with style():
         figure, axes = new_figure(comparison, what=what, height_in=1.0 + 0.42 * len(lines))
         for position, line in zip(positions, lines, strict=True):
@@ -40,7 +42,7 @@ def draw_intervals(comparison: Comparison, intervals: Intervals) -> Figure:
         axes.set_yticks(positions, [line.name for line in lines])
         axes.set_ylim(len(lines) - 0.4, -0.6)
         _set_scale(axes, [value for line in lines for value in _values(line)])
-        axes.set_xlabel("time of all launches, µs")
+        axes.set_xlabel("time, µs")
         axes.grid(axis="x", color="0.85")
         right_labels(axes, [_summary(line) for line in lines], list(positions))
         shown = [name for name in MARKS if any(getattr(line, name) is not None for line in lines)]
