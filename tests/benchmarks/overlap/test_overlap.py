@@ -38,11 +38,13 @@ def test_the_shapes_of_mi308x_are_met_within_15_percent() -> None:
     assert all(abs(point.error) <= 0.15 for point in published.mi308x_points())
 
 
-def test_native_over_decomposed_rises_with_the_depth_as_published() -> None:
-    found = [published.ratios(2, depth, eager=True) for depth in published.RATIOS]
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_native_over_decomposed_rises_with_the_depth_as_published(ranks: int) -> None:
+    found = [published.ratios(ranks, depth) for depth in published.RATIOS]
     low, high = list(map(min, found)), list(map(max, found))
     assert low == sorted(low)
-    assert high == sorted(high)
+    # The native path wins at the least depth and loses at the greatest one.
+    assert low[0] < 1 < high[-1]
     for (first, last), least, most in zip(published.RATIOS.values(), low, high, strict=True):
         # The published range is of both numbers of GPUs and unknown widths: ours must lie in it, or within 15 % of it.
         assert least > 0.85 * first
