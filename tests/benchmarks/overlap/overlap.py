@@ -83,7 +83,7 @@ def published_text() -> str:
 def h200_text(folder: Path) -> str:
     """Tables of the two H200."""
     rows = h200.read_rows(folder)
-    collectives = h200.collective_points(rows)
+    collectives = [*h200.collective_points(rows), *h200.collective_points(rows, "graph of 10")]
     isolated, steady = (h200.overlap_points(rows, how) for how in ("isolated", "steady"))
     whole = h200.overlap_points(rows, "steady", measured_products=False)
     lines = [(name, *summary(group)) for name, group in _groups(collectives).items()]
@@ -92,11 +92,11 @@ def h200_text(folder: Path) -> str:
         lines.append((f"**all paths, {title}**", *summary(points)))
     beside = h200.contention_points(rows)
     worst = sorted([*isolated, *steady], key=lambda point: -abs(point.error))[:WORST]
-    above = sum(abs(point.error) > 0.15 for point in isolated)
+    above, hot = (sum(abs(point.error) > 0.15 for point in points) for points in (isolated, steady))
     parts = [
         "### Two H200\n",
         table(_HEAD, lines),
-        f"Above 15 % lie {above} of {len(isolated)} isolated rows. The worst rows, µs:\n",
+        f"Above 15 % lie {above} of {len(isolated)} isolated and {hot} of {len(steady)} steady rows. The worst, µs:\n",
         table(("data", *_ROW), [(point.group, *row) for point, row in zip(worst, rows_of(worst), strict=True)]),
         "Time of a product beside transfers in both directions, over its time alone (the number of NCCL's workgroups "
         "comes from the first two products):\n",

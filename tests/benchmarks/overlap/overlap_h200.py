@@ -13,7 +13,6 @@ from typing import Any
 from overlap_points import Point
 
 from wavecast.simulator.devices import load_device
-from wavecast.simulator.overlap.collectives import collective_time
 from wavecast.simulator.overlap.node import Node
 from wavecast.simulator.overlap.practice import (
     Product,
@@ -38,6 +37,7 @@ COLLECTIVES = {
 }
 # Rows that constants of the device file come from; all others are held out.
 FITTED = {("all-gather", size) for size in (2**16, 2**22, 2**24, 2**30)}
+CAPTURED_BYTES = 2**16  # of collectives in graphs
 SHAPES = (
     (4096, 14336, 8192), (8192, 8192, 8192), (8192, 3584, 8192), (2048, 3584, 8192), (16384, 4096, 4096),
     (4096, 1024, 512),
@@ -54,16 +54,24 @@ def read_rows(folder: Path) -> Rows:
     return list(json.loads((folder / FILE).read_text(encoding="utf-8"))["rows"])
 
 
-def collective_points(rows: Rows) -> list[Point]:
-    """NCCL, each call between two events; the median of the runs."""
-    node, points = Node(load_device("h200"), 2), []
+def collective_points(rows: Rows, how: str = "isolated") -> list[Point]:
+    """NCCL; the median of the runs.
+
+    Args:
+        rows: The measurement.
+        how: ``isolated``: each call between two events; ``graph of 10``: calls of one kind in a graph.
+    """
+    alone = how == "isolated"
+    node, points = Node(load_device("h200"), 2, captured=not alone), []
+    prices = Prices(node)
     for what, name in COLLECTIVES.items():
-        mine = [row for row in rows if row["sec"] == "nccl" and row["what"] == what and row["how"] == "isolated"]
+        mine = [row for row in rows if row["sec"] == "nccl" and row["what"] == what and row["how"] == how]
         for size in sorted({row["total_bytes"] for row in mine}):
             measured = median(row["us"] for row in mine if row["total_bytes"] == size)
-            predicted = collective_time(name, size, node).us + EVENTS_US
-            label = f"{size // 2**10:,} KiB"
-            points.append(Point(f"NCCL {name}, 2×H200", label, measured, predicted, (name, size) in FITTED))
+            predicted = prices(collective(name, size, node)).alone_us + (EVENTS_US if alone else 0.0)
+            label, group = f"{size // 2**10:,} KiB", f"NCCL {name}, 2×H200" + ("" if alone else f", {how}")
+            fitted = (name, size) in FITTED if alone else size == CAPTURED_BYTES
+            points.append(Point(group, label, measured, predicted, fitted))
     return points
 
 
@@ -97,7 +105,8 @@ def overlap_points(rows: Rows, how: str, *, measured_products: bool = True) -> l
         measured_products: Whether times of products alone are the measured ones, which leaves only overlap to predict;
             else they are predicted as well.
     """
-    node, events = Node(load_device("h200"), 2), EVENTS_US if how == "isolated" else 0.0
+    alone = how == "isolated"
+    node, events = Node(load_device("h200"), 2, captured=not alone), EVENTS_US if alone else 0.0
     points = []
     for shape in SHAPES:
         for section, (dtype, product_name, paths) in _SECTIONS.items():

@@ -6,6 +6,8 @@ from wavecast.simulator.devices import load_device
 from wavecast.simulator.overlap.collectives import COLLECTIVES, algorithms, collective_time
 from wavecast.simulator.overlap.errors import OverlapError
 from wavecast.simulator.overlap.node import Node
+from wavecast.simulator.overlap.practice import Product, collective, matmul
+from wavecast.simulator.overlap.prices import Prices
 
 MI300X = load_device("mi300x")
 
@@ -65,6 +67,16 @@ def test_trees_are_there_across_nodes_only_and_cross_the_network_less_than_rings
     assert ring.bound == tree.bound == "network"
     # Of two nodes, a tree sends every byte once each way, a ring almost twice.
     assert ring.us / tree.us == pytest.approx(2 * 15 / 16, rel=0.03)
+
+
+def test_a_collective_takes_longer_as_a_node_of_a_graph() -> None:
+    device = load_device("h200")
+    eager, captured = Node(device, 2), Node(device, 2, captured=True)
+    one, other = (Prices(node)(collective("all-gather", 2**16, node)).alone_us for node in (eager, captured))
+    assert device.link is not None
+    assert other - one == pytest.approx(device.link.captured_collective_us)
+    product = matmul(Product(4096, 1024, 512), 4096)
+    assert Prices(eager)(product) == Prices(captured)(product)
 
 
 def test_what_cannot_be_is_refused() -> None:

@@ -242,6 +242,7 @@ class Link:
     ll_gb_s: float = _in("GB/s")
     ll_base_us: float = _in("us")
     ll_hop_us: float = _in("us")
+    captured_collective_us: float = _in("us")
     channels: int = _in("count")
     nic_gb_s: float = _in("GB/s")
     nic_efficiency: float = _in("fraction")

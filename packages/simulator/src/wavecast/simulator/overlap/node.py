@@ -18,12 +18,14 @@ class Node:
         ranks: Their number.
         hardware_queues: Queues of a GPU that streams of one priority share; None: what the runtime makes by default.
         host_us: Host time to enqueue one operation; 0 for a captured graph, or where the host is ahead.
+        captured: Whether calls are nodes of a graph, which takes collectives longer.
     """
 
     device: Device
     ranks: int
     hardware_queues: int | None = None
     host_us: float = 0.0
+    captured: bool = False
 
     def __post_init__(self) -> None:
         if self.device.link is None:

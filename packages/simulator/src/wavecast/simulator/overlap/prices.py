@@ -51,7 +51,8 @@ class Prices:
     def _price(self, kernel: KernelLike) -> KernelTime:
         if kernel.operator in COLLECTIVES:
             found = collective_time(kernel.operator, int(kernel.shape["bytes"]), self.node)
-            return KernelTime(found.us, found.hbm_bytes)
+            more_us = self.node.link.captured_collective_us if self.node.captured else 0.0
+            return KernelTime(found.us + more_us, found.hbm_bytes)
         prices: dict[str, Callable[[KernelLike], KernelTime]] = {
             "matmul": self._library_product,
             "async-matmul": self._persistent_product,
