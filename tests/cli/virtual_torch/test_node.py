@@ -10,7 +10,7 @@ import torch
 
 from wavecast.cli.errors import CliError
 from wavecast.cli.virtual_torch.node import NodeGroup, NodeSymmetricMemory, run_on_ranks
-from wavecast.kernels.all_gather_matmul.api import overlapped_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.call import GatherCall
 from wavecast.kernels.all_gather_matmul.operands import RowScales
 from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import make_workspace
@@ -55,10 +55,9 @@ class Problem:
                     own, b_inverse = torch.full((self.rows, 1), 2.0 ** group.rank()), torch.tensor(0.5)
                 b, results = self.b, []
                 for call in range(self.calls):
-                    gathered, [out] = overlapped_all_gather_matmul(
-                        workspace, self.shards(call)[group.rank()], [b], RowScales(own=own, every=None), [b_inverse],
-                        [None], [torch.float32], engine=engine,
-                    )  # fmt: skip
+                    gathered, [out] = GatherCall(workspace, [torch.float32], engine=engine)(
+                        self.shards(call)[group.rank()], [b], RowScales(own=own, every=None), [b_inverse], [None]
+                    )
                     results.append((gathered, out))
                 node.rank(group.rank()).synchronize()
                 workspace.check()
@@ -129,10 +128,9 @@ def test_every_order_in_which_parts_of_two_peers_can_come_is_right() -> None:
             memory.rank, memory.ranks = 1, 3
             workspace = make_workspace(memory)
             own = memory.window(1, (rows, k), torch.bfloat16)
-            gathered, [out] = overlapped_all_gather_matmul(
-                workspace, own, [problem.b], RowScales(own=None, every=None), [None], [None], [torch.float32],
-                engine="blit",
-            )  # fmt: skip
+            gathered, [out] = GatherCall(workspace, [torch.float32], engine="blit")(
+                own, [problem.b], RowScales(own=None, every=None), [None], [None]
+            )
             node.rank(0).synchronize()
             workspace.check()
             wanted = torch.cat(problem.shards(0))

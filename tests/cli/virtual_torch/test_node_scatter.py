@@ -8,7 +8,7 @@ import torch
 from wavecast.cli.virtual_torch.node import NodeGroup, run_on_ranks
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.formats import E4M3FNUZ
-from wavecast.kernels.matmul_reduce_scatter.api import overlapped_matmul_reduce_scatter
+from wavecast.kernels.matmul_reduce_scatter.call import ScatterCall
 from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
 from wavecast.kernels.matmul_reduce_scatter.plan import window_bytes
 from wavecast.simulator.virtual.node import virtual_node
@@ -43,7 +43,7 @@ def test_every_rank_has_its_part_of_the_sum(ranks: int, seed: int, dtype: torch.
             a, b = operands(group.rank(), call, shape, ranks, dtype)
             scales = (torch.full((rows * ranks, 1), inverse), torch.ones(1, n)) if fp8 else (None, None)
             parts = as_parts(a, b, ranks, 0, *scales)
-            results.append(overlapped_matmul_reduce_scatter(workspace, parts, b, torch.float32, average=False))
+            results.append(ScatterCall(workspace, torch.float32, average=False)(parts, b))
         group.node.rank(group.rank()).synchronize()
         workspace.check()
         return results

@@ -14,11 +14,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from gemm_code import Compiled, compiled
 from symmetric import ImmediateMemory
 
-from wavecast.kernels.all_gather_matmul.api import overlapped_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.call import GatherCall
 from wavecast.kernels.all_gather_matmul.operands import RowScales
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.device import native_format
-from wavecast.kernels.matmul_reduce_scatter.api import overlapped_matmul_reduce_scatter
+from wavecast.kernels.matmul_reduce_scatter.call import ScatterCall
 from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
 
 RANKS, ROWS, N, K = 8, 1024, 8192, 8192
@@ -50,15 +50,12 @@ def overlapped(kernel: str, arch: str, *, fp8: bool) -> Compiled:
     if kernel == "reduce-scatter":
         rows = torch.empty(RANKS * ROWS, 1) if fp8 else None
         parts = as_parts(torch.empty(RANKS * ROWS, K, dtype=dtype), b, RANKS, 0, rows, columns)
-        call = partial(overlapped_matmul_reduce_scatter, workspace, parts, b, torch.bfloat16, average=True)
+        call = partial(ScatterCall(workspace, torch.bfloat16, average=True), parts, b)
     else:
         scales = RowScales(torch.empty(ROWS, 1) if fp8 else None, None)
         shard = torch.empty(ROWS, K, dtype=dtype)
         engine = "fetcher" if kernel == "all-gather-fetching" else "copy-engine"
-        call = partial(
-            overlapped_all_gather_matmul, workspace, shard, [b], scales, [columns], [None], [torch.bfloat16],
-            engine=engine,
-        )  # fmt: skip
+        call = partial(GatherCall(workspace, [torch.bfloat16], engine=engine), shard, [b], scales, [columns], [None])
     return compiled(arch, call)
 
 

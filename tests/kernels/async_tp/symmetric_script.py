@@ -12,11 +12,11 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from gemms import SM_90_FP8_NORM, exact_and_size
 from overlapped_calls import FP8, normal
 
-from wavecast.kernels.all_gather_matmul.api import overlapped_all_gather_matmul
+from wavecast.kernels.all_gather_matmul.call import GatherCall
 from wavecast.kernels.all_gather_matmul.operands import RowScales
 from wavecast.kernels.async_tp.torch_memory import TorchSymmetricMemory
 from wavecast.kernels.async_tp.workspace import make_workspace
-from wavecast.kernels.matmul_reduce_scatter.api import overlapped_matmul_reduce_scatter
+from wavecast.kernels.matmul_reduce_scatter.call import ScatterCall
 from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
 
 
@@ -30,11 +30,11 @@ def main(rank: int, store: str) -> None:
         for call in range(3):
             a, b = normal(m, k, dtype, seed=call), normal(n, k, dtype, seed=9).t()
             shard = a.chunk(2)[rank].clone()
-            gathered, (out,) = overlapped_all_gather_matmul(
-                workspace, shard, [b], RowScales(None, inverse), [inverse], [None], [torch.bfloat16]
+            gathered, (out,) = GatherCall(workspace, [torch.bfloat16])(
+                shard, [b], RowScales(None, inverse), [inverse], [None]
             )
             parts = as_parts(a, b, 2, 0, inverse, inverse)
-            part = overlapped_matmul_reduce_scatter(workspace, parts, b, torch.bfloat16, average=False)
+            part = ScatterCall(workspace, torch.bfloat16, average=False)(parts, b)
             torch.cuda.synchronize()
             workspace.check()
             exact, _ = exact_and_size(a, b, inverse, inverse)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,6 +20,7 @@ class Cuda:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.made = [SimpleNamespace(cuda_stream=0), SimpleNamespace(cuda_stream=1)]
         self.current, self.switches = self.made[0], 0
+        self.put: list[tuple[Any, ...]] = []
         active = SimpleNamespace(get_current_stream=lambda device: self.current.cuda_stream)
         monkeypatch.setattr(gpu_streams, "driver", SimpleNamespace(active=active))
         for name, value in {
@@ -26,9 +28,14 @@ class Cuda:
             "current_stream": lambda device: self.current,
             "set_stream": self.switch,
             "Stream": self.make,
-            "Event": SimpleNamespace,
+            "Event": lambda: SimpleNamespace(record=lambda: None, cuda_event=77),
         }.items():
             monkeypatch.setattr(torch.cuda, name, value)
+        calls = {name: partial(self.note, name) for name in ("copy", "record", "wait")}
+        monkeypatch.setattr(gpu_streams, "stream_driver", lambda: SimpleNamespace(**calls))
+
+    def note(self, *given: Any) -> None:
+        self.put.append(given)
 
     def make(self, priority: int) -> Any:
         self.made.append(SimpleNamespace(cuda_stream=len(self.made)))
@@ -77,3 +84,21 @@ def test_an_error_while_launching_leaves_the_callers_stream(monkeypatch: pytest.
     with pytest.raises(ValueError, match="refused"), streams.launching(streams.stream("fetch")):
         raise ValueError("refused")
     assert cuda.current is cuda.made[0] and streams.stream(COMPUTE) is cuda.made[0]
+
+
+def test_copies_waits_and_signals_go_to_the_streams_that_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The caller's stays the current one: a driver's functions are told a stream."""
+    cuda = Cuda(monkeypatch)
+    streams = GpuStreams()
+    fetch, compute = streams.stream("fetch"), streams.stream(COMPUTE)
+    target, source, word = torch.zeros(4, 8), torch.ones(4, 8), torch.ones(1, dtype=torch.int32)
+    streams.wait_stream(fetch, compute)
+    streams.copy(target, source, fetch)
+    streams.set_word(target[:1, :1].view(torch.int32), word, fetch)
+    assert cuda.switches == 0
+    assert cuda.put == [
+        ("record", 77, 0),
+        ("wait", 2, 77),
+        ("copy", target.data_ptr(), source.data_ptr(), 128, 2),
+        ("copy", target.data_ptr(), word.data_ptr(), 4, 2),
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -25,15 +26,32 @@ ROWS, N, K = 64, 128, 128
 BASE_ARGUMENTS = 9  # grid, stream, function, metadata and hooks of a launch
 
 
-KINDS = ("descriptor", "tensor")
+def parameters(arguments: Sequence[Any], matrices: Sequence[torch.Tensor], tensors: dict[int, int]) -> list[Any]:
+    """What a kernel is to get, of the arguments that Triton's launcher got for an earlier call like this one.
+
+    Args:
+        arguments: of the launcher, without the constants behind them.
+        matrices: of the descriptors, in this call.
+        tensors: addresses of tensors of the earlier call to those of this one's.
+    """
+    found: list[Any] = []
+    bases = iter(matrices)
+    for argument in arguments:
+        if isinstance(argument, TensorDescriptor):
+            found += [("map", next(bases).data_ptr()), *argument.shape, *argument.strides]
+        elif isinstance(argument, torch.Tensor):
+            found.append(tensors.get(argument.data_ptr(), argument.data_ptr()))
+        elif argument is not None:
+            found.append(argument)
+    return found
 
 
-def plain(argument: Any) -> Any:
-    """An argument as it is when it is launched."""
-    if isinstance(argument, TensorDescriptor):
-        sizes = tuple(argument.shape), tuple(argument.strides), tuple(argument.block_shape)
-        return "descriptor", argument.base.data_ptr(), *sizes
-    return ("tensor", argument.data_ptr()) if isinstance(argument, torch.Tensor) else argument
+def number(given: bytes, like: Any) -> Any:
+    """A parameter's value, of the kind of another."""
+    if isinstance(like, tuple):
+        assert len(given) == 128
+        return "map", int.from_bytes(given[:8], "little")
+    return struct.unpack("<f", given)[0] if isinstance(like, float) else int.from_bytes(given, "little")
 
 
 def gather(seed: int, group: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -46,7 +64,8 @@ def scaled_gather(seed: int, group: Any) -> tuple[list[torch.Tensor], list[torch
     a, b = (torch.zeros(size, K).to(FP8) for size in (ROWS, N))
     own, columns = torch.ones(ROWS, 1), torch.ones(1, N)
     gathered, (out,) = all_gather_matmul(a, [b.t()], group, a_inverse=own, b_inverses=[columns], setting="1")
-    return [gathered, a, b, out], [out, columns]
+    ((gathered_scales, _),) = gather_api.workspace_of(group, 1).memory.published[1].targets[1:]
+    return [gathered, a, b, out], [out, columns, gathered_scales]
 
 
 def scatter(seed: int, group: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
@@ -74,36 +93,45 @@ def test_a_later_call_is_launched_with_its_own_tensors_and_the_same_of_all_else(
     call: Callable[..., Any], long_products: bool
 ) -> None:
     """By the tensor memory accelerator, which has descriptors, or by the kernel that fetches."""
-    launches: list[list[Any]] = []
+    by_triton: list[list[Any]] = []
+    packed: list[list[bytes]] = []
     with idle_group() as (group, driver):
-        driver.seen = lambda *given: launches.append([plain(argument) for argument in given[BASE_ARGUMENTS:]])
+        driver.seen = lambda *given: by_triton.append([*given[BASE_ARGUMENTS:]])
+        driver.cuda.seen = lambda grid, stream, given: packed.append(given)
         kept = [call(seed, group) for seed in range(3)]
-    assert len(launches) == 3
-    # Later launches have addresses for tensors.
-    places = [place for place, argument in enumerate(launches[0]) if kind_of(argument) == "tensor"]
-    for launch in launches[1:]:
-        for place in places:
-            assert isinstance(launch[place], int)
-            launch[place] = "tensor", launch[place]
-    for (matrices, tensors), launch in zip(kept, launches, strict=True):
-        addresses = {kind: [a[1] for a in launch if kind_of(a) == kind] for kind in KINDS}
+        maps = [*driver.cuda.maps.values()]
+    ((first,), (matrices, tensors)) = by_triton, kept[0]
+    assert len(packed) == 2
+    for given, (later_matrices, later_tensors) in zip(packed, kept[1:], strict=True):
+        pairs = zip([*matrices, *tensors], [*later_matrices, *later_tensors], strict=True)
+        wanted = parameters(first, later_matrices, {old.data_ptr(): new.data_ptr() for old, new in pairs})
+        *values, scratch, profile = given
+        assert [number(value, like) for value, like in zip(values, wanted, strict=False)] == wanted[: len(values)]
+        # What is left over are constants, which are in the code.
+        constants = sum(not isinstance(argument, TensorDescriptor) for argument in wanted[len(values) :])
+        assert constants == len(wanted) - len(values) > 0
+        assert scratch == profile == bytes(8)
         if long_products:
-            assert addresses["descriptor"] == [matrix.data_ptr() for matrix in matrices]
-        assert {tensor.data_ptr() for tensor in (tensors if long_products else [*matrices, *tensors])} <= set(
-            addresses["tensor"]
-        )
-    first, *later = [without_addresses(launch) for launch in launches]
-    assert later == [first, first]
+            addresses = {made["address"] for made in maps}
+            assert {matrix.data_ptr() for matrix in later_matrices} <= addresses
 
 
-def without_addresses(launch: list[Any]) -> list[Any]:
-    """What must be the same of every call's launch."""
-    return [(a[0], *a[2:]) if kind_of(a) in KINDS else a for a in launch]
-
-
-def kind_of(argument: Any) -> str | None:
-    """Of what `plain` says of an argument."""
-    return argument[0] if isinstance(argument, tuple) and argument and argument[0] in KINDS else None
+def test_a_tensor_map_is_what_triton_makes_of_a_descriptor() -> None:
+    """Its description, from the kernel's own metadata; it is made once for an address."""
+    made = []
+    a, b = torch.zeros(2 * ROWS, K).bfloat16(), torch.zeros(N, K).bfloat16()
+    with idle_group() as (group, driver):
+        make = driver.cuda.tensor_map
+        driver.cuda.tensor_map = lambda address, **options: made.append((address, options)) or make(address, **options)
+        for _ in range(4):
+            matmul_reduce_scatter(a, b.t(), group, setting="1")
+    assert [address for address, _ in made] == [a.data_ptr(), b.data_ptr()]
+    for (_, options), rows in zip(made, (2 * ROWS, N), strict=True):
+        block = options.pop("block")
+        assert block[1] * 2 == 128 and block[0] in (64, 128, 256)  # bytes of a row that the widest swizzle takes
+        assert options == {
+            "data_type": 9, "element_bytes": 2, "shape": (rows, K), "strides": (K, 1), "swizzle": 3,
+        }  # fmt: skip
 
 
 def test_what_differs_from_an_earlier_call_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,16 +202,19 @@ def test_what_the_alias_of_the_scaled_scatter_refuses(options: dict[str, Any], m
 
 def test_publications_that_begin_elsewhere_are_not_launched_as_compiled_for_others() -> None:
     """Of two that can be copied by words, in one the source begins at a multiple of 16 bytes, in one the target."""
-    first_of: list[Any] = []
+    by_triton: list[Any] = []
+    packed: list[int] = []
     with idle_group() as (_, driver):
-        driver.seen = lambda *given: first_of.append(given[BASE_ARGUMENTS])
+        driver.seen = lambda *given: by_triton.append(given[BASE_ARGUMENTS])
+        driver.cuda.seen = lambda grid, stream, given: packed.append(int.from_bytes(given[0], "little"))
         device = torch.device("cpu")
         meetings = Meetings(0, 2, torch.zeros(2, dtype=torch.int64), failure_record(device))
         here, there = torch.zeros(72, dtype=torch.int32), torch.zeros(72, dtype=torch.int32)
         for at, to in ((0, 1), (1, 0), (0, 1), (1, 0)):
             meetings.publish([Publication(here[at : at + 64], ((there[to : to + 64], 0),))])
     # The first of each kind has Triton look at the tensors.
-    assert [isinstance(source, torch.Tensor) for source in first_of] == [True, True, False, False]
+    assert [source.data_ptr() for source in by_triton] == [here.data_ptr(), here.data_ptr() + 4]
+    assert packed == [here.data_ptr(), here.data_ptr() + 4]
 
 
 def test_a_scattering_call_makes_no_addresses_which_a_captured_one_would_not_have() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -66,6 +67,20 @@ def test_chunks_of_all_ranks_at_once_in_parts(dtype: torch.dtype, engine: Engine
             case.assert_right(f"replay {replay}")
     graph.replay()
     case.assert_right("last replay")
+
+
+@KERNELS
+def test_a_thread_that_has_called_nothing_else(tma: bool) -> None:
+    """It has no context of the driver's yet, as a thread of autograd's may not."""
+    case = Case(1024, 512, 256, torch.bfloat16, tma=tma)
+    case.call()
+    case.assert_right("first call")
+    case.call()  # what is kept of a first call launches directly from the second on
+    case.assert_right("second call")
+    other = threading.Thread(target=case.call)
+    other.start()
+    other.join()
+    case.assert_right("call of another thread")
 
 
 @KERNELS

@@ -2,21 +2,26 @@
 
 To launch, Triton asks every argument for its type and alignment, looks the compiled kernel up by the answers, and
 checks options and globals, which takes the host longer than the launch itself. Where the answers are known to be the
-same, the compiled kernel is launched directly, as Triton's ``kernel[grid]`` of a compiled kernel allows. Tensors are
-then passed as addresses: of a tensor, Triton would ask the driver once more where it is.
+same, the compiled kernel is launched directly: on CUDA from a buffer of packed arguments, elsewhere by Triton's
+launcher, as its ``kernel[grid]`` of a compiled kernel does. Tensors are then passed as addresses: of a tensor, Triton
+would ask the driver once more where it is.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from triton import knobs
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 from triton.runtime import driver
 
+from wavecast.kernels.cuda import PackedLaunch, UnpackableError, cuda_driver
 from wavecast.kernels.device import has_gpu_driver
+
+_log = logging.getLogger(__name__)
 
 
 class KeptLaunch:
@@ -50,70 +55,90 @@ class KeptLaunch:
         values = (constants[name] for name in kernel.arg_names if name in constants)
         self._tail = (*map(_address, stay), *sizes, *values)
         self._descriptors: Sequence[TensorDescriptor] = ()
-        self._kept: _Kept | None = None
+        self._packed: PackedLaunch | None = None
+        self._compiled: Any = None
+        self._device, self._stream_of = 0, _no_stream
 
-    def __call__(self, matrices: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor | int | None]) -> None:
+    def __call__(self, matrices: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor | None]) -> None:
         """Launch on the current stream.
 
         Args:
             matrices: of the descriptors.
-            tensors: those that change; also their addresses, where the launch `has_kernel`.
+            tensors: those that change.
         """
-        kept = self._kept
-        if kept is None:
-            self._descriptors = self._describe(*matrices)
-            compiled = self._kernel[self._grid](
-                *self._descriptors, *tensors, *self._stay, *self._sizes, **self._constants
+        if self._packed is not None and not _looked_at():
+            self._packed(
+                self._stream_of(self._device),
+                [matrix.data_ptr() for matrix in matrices],
+                [tensor.data_ptr() for tensor in tensors if tensor is not None],
             )
-            # A virtual device is to be asked every time: it looks at launches.
-            if has_gpu_driver():
-                self._kept = _kept(compiled, self._grid)
+        elif self._compiled is not None:
+            self._by_triton(matrices, [None if tensor is None else tensor.data_ptr() for tensor in tensors])
         else:
-            if self._descriptors:
-                for descriptor, matrix in zip(self._descriptors, matrices, strict=True):
-                    descriptor.base = matrix
-            given = (*self._descriptors, *[_address(tensor) for tensor in tensors], *self._tail)
-            # Triton describes every launch to hooks that may look at it. That is done here only where there are some.
-            if _hooked(knobs.runtime.launch_enter_hook) or _hooked(knobs.runtime.launch_exit_hook):
-                kept.described(*given)
-            else:
-                kept.run(*self._grid, kept.stream_of(kept.device), *kept.kernel, None, None, None, *given)
-        for descriptor in self._descriptors:
-            descriptor.base = None  # which would keep a call's tensors until the next one
+            self._first(matrices, tensors)
+
+    def at(self, addresses: Sequence[int | None]) -> None:
+        """The same of a kernel without descriptors, by the addresses of tensors, where the launch `has_kernel`."""
+        if self._packed is not None and not _looked_at():
+            self._packed(self._stream_of(self._device), (), [at for at in addresses if at is not None])
+        else:
+            self._by_triton((), addresses)
 
     @property
     def has_kernel(self) -> bool:
         """Whether the next call launches what the first one had compiled: only where tensors are counts then."""
-        return self._kept is not None
+        return self._compiled is not None
+
+    def _first(self, matrices: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor | None]) -> None:
+        """Launch as Triton does, which compiles; keep how the same is launched directly."""
+        self._descriptors = self._describe(*matrices)
+        compiled = self._kernel[self._grid](*self._descriptors, *tensors, *self._stay, *self._sizes, **self._constants)
+        # A virtual device is to be asked every time: it looks at launches.
+        if has_gpu_driver():
+            active = driver.active
+            self._compiled, self._device = compiled, active.get_current_device()
+            self._stream_of = active.get_current_stream
+            cuda = cuda_driver()
+            if cuda is not None:
+                arguments = (*self._descriptors, *map(_address, tensors), *self._tail)
+                try:
+                    self._packed = PackedLaunch(cuda, compiled, self._grid[0], arguments, len(tensors))
+                except UnpackableError as error:
+                    name = compiled.metadata.name
+                    _log.warning("%s is launched by Triton's launcher, which takes longer: %s", name, error)
+        self._forget()
+
+    def _by_triton(self, matrices: Sequence[torch.Tensor], addresses: Sequence[int | None]) -> None:
+        """Launch with all arguments as Triton takes them; describe it to hooks that look at launches, if there are."""
+        for descriptor, matrix in zip(self._descriptors, matrices, strict=True):
+            descriptor.base = matrix
+        compiled, arguments = self._compiled, (*self._descriptors, *addresses, *self._tail)
+        if _looked_at():
+            compiled[self._grid](*arguments)
+        else:
+            kernel = compiled.function, compiled.packed_metadata
+            compiled.run(*self._grid, self._stream_of(self._device), *kernel, None, None, None, *arguments)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Descriptors would keep a call's tensors until the next one."""
+        for descriptor in self._descriptors:
+            descriptor.base = None
 
 
-class _Kept(NamedTuple):
-    """A compiled kernel, as it is launched.
-
-    Attributes:
-        run: Triton's launcher.
-        kernel: the function and its metadata, for it.
-        described: the same launches, described to hooks.
-        device, stream_of: the current device, and what tells its current stream.
-    """
-
-    run: Callable[..., None]
-    kernel: tuple[Any, Any]
-    described: Callable[..., None]
-    device: int
-    stream_of: Callable[[int], int]
+def _address(tensor: torch.Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
 
 
-def _kept(compiled: Any, grid: tuple[int, int, int]) -> _Kept:
-    active = driver.active
-    kernel = compiled.function, compiled.packed_metadata
-    return _Kept(compiled.run, kernel, compiled[grid], active.get_current_device(), active.get_current_stream)
+def _no_stream(device: int) -> int:
+    """Of a launch that has not been compiled yet."""
+    raise NotImplementedError
 
 
-def _address(tensor: torch.Tensor | int | None) -> int | None:
-    return tensor if tensor is None or isinstance(tensor, int) else tensor.data_ptr()
-
-
-def _hooked(hook: Any) -> bool:
-    """Whether somebody looks at launches: a chain of hooks may be empty."""
-    return hook is not None and bool(getattr(hook, "calls", True))
+def _looked_at() -> bool:
+    """Whether hooks look at launches, which Triton then describes to them: a chain of hooks may be empty."""
+    runtime = knobs.runtime
+    enter, leave = runtime.launch_enter_hook, runtime.launch_exit_hook
+    return (enter is not None and bool(getattr(enter, "calls", True))) or (
+        leave is not None and bool(getattr(leave, "calls", True))
+    )

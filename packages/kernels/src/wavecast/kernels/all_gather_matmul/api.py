@@ -19,7 +19,6 @@ from wavecast.kernels.async_tp.products import column_major
 from wavecast.kernels.async_tp.selection import (
     CODE_VARIABLE,
     VARIABLE,
-    Code,
     Facts,
     Setting,
     Way,
@@ -27,8 +26,7 @@ from wavecast.kernels.async_tp.selection import (
     select_way,
     setting_from,
 )
-from wavecast.kernels.async_tp.transport import Engine
-from wavecast.kernels.async_tp.workspace import Workspace, scales_offset
+from wavecast.kernels.async_tp.workspace import scales_offset
 from wavecast.kernels.device import active_arch, launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
 
@@ -97,8 +95,7 @@ def all_gather_matmul(
     way = _checked.get(signature)
     if way is not None and way.plain:
         way.tell("all_gather_matmul")
-        own = a_inverse is not None and a_inverse.ndim > 0 and a_inverse.shape[0] == a_shard.shape[0]
-        scales = RowScales(a_inverse, None) if own else RowScales(None, a_inverse)
+        scales = RowScales(a_inverse, None) if way.own_scales else RowScales(None, a_inverse)
         gathered, outs = _overlapped(way, group, a_shard, bs, scales, b_inverses, biases)
         return gathered if return_gathered else None, outs
     rows = as_rows(a_shard, gather_dim)
@@ -120,10 +117,13 @@ def all_gather_matmul(
             way.make = partial(GatherCall, out_dtypes=tuple(out_dtypes), code=code, own_rows=return_gathered)
             found = (rows.shard, scales.every if scales.own is None else scales.own, *b_inverses, *biases)
             way.plain = all(map(operator.is_, found, as_given)) and all(column_major(b) is b for b in bs)
+            way.own_scales = scales.own is not None
+            way.window_bytes = scales_offset(rows.shard.nbytes) + 4 * rows.shard.shape[0]
         _checked.keep(signature, way)
     way.tell("all_gather_matmul")
     if way.chosen.way is Way.OVERLAPPED:
-        gathered, outs = _overlapped(way, group, rows.shard, bs, scales, b_inverses, biases)
+        columns = [column_major(b) for b in bs]
+        gathered, outs = _overlapped(way, group, rows.shard, columns, scales, b_inverses, biases)
     else:
         gathered, outs = decomposed_all_gather_matmul(rows, bs, scales, b_inverses, biases, out_dtypes, group)
     return (
@@ -143,7 +143,7 @@ def _overlapped(
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """The overlapped call over the group's own memory."""
     with launch_device(shard):
-        call: GatherCall = way.call_over(workspace_of(group, scales_offset(shard.nbytes) + 4 * shard.shape[0]))
+        call: GatherCall = way.call_over(workspace_of(group, way.window_bytes))
         return call(shard, bs, scales, b_inverses, biases)
 
 
@@ -163,33 +163,3 @@ def facts_of(shard: torch.Tensor, columns: int, group: dist.ProcessGroup, *, alo
         length=shard.shape[1],
         along_sum=along_sum,
     )
-
-
-def overlapped_all_gather_matmul(
-    workspace: Workspace,
-    shard: torch.Tensor,
-    bs: Sequence[torch.Tensor],
-    scales: RowScales,
-    b_inverses: Sequence[torch.Tensor | None],
-    biases: Sequence[torch.Tensor | None],
-    out_dtypes: Sequence[torch.dtype],
-    *,
-    engine: Engine | None = None,
-    code: Code | None = None,
-    own_rows: bool = True,
-) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """The call over any symmetric memory, on checked arguments: the gathered matrix and the products, as matrices.
-
-    Args:
-        workspace: of this rank.
-        shard, bs, scales, b_inverses, biases, out_dtypes: as `all_gather_matmul` has checked them.
-        engine: what is to move chunks; None leaves it to the plan.
-        own_rows: whether the gathered matrix is to have this rank's rows too.
-        code: whose kernel; None takes what the environment variable ``WAVECAST_ASYNC_TP_CODE`` says.
-
-    Raises:
-        ValueError: the kernel in HIP is asked for and cannot do it.
-    """
-    code = code_from() if code is None else code
-    call = GatherCall(workspace, out_dtypes, engine=engine, code=code, own_rows=own_rows)
-    return call(shard, bs, scales, b_inverses, biases)

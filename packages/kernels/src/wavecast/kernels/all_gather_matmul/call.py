@@ -10,12 +10,16 @@ from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, GatherLa
 from wavecast.kernels.all_gather_matmul.operands import RowScales
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
 from wavecast.kernels.all_gather_matmul.plan_hip import PIECE_BYTES, Layout
-from wavecast.kernels.async_tp.products import column_major
 from wavecast.kernels.async_tp.selection import Code
 from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import Workspace
 from wavecast.kernels.device import active_arch_and_units
 from wavecast.kernels.tma import is_aligned
+
+Form = tuple[tuple[int, int], tuple[int, int]]
+"""Size and strides of a matrix."""
+
+_Forms = tuple[Form, Form, list[tuple[Form, torch.dtype]]]
 
 
 class GatherCall:
@@ -35,12 +39,13 @@ class GatherCall:
         out_dtypes: Sequence[torch.dtype],
         *,
         engine: Engine | None = None,
-        code: Code,
-        own_rows: bool,
+        code: Code = "triton",
+        own_rows: bool = True,
     ) -> None:
         self.workspace = workspace
         self._out_dtypes, self._engine, self._code, self._own_rows = tuple(out_dtypes), engine, code, own_rows
         self._plans: list[AllGatherMatmulPlan] = []
+        self._forms: _Forms | None = None
         self._launch: GatherLaunch | None = None
 
     def __call__(
@@ -51,31 +56,42 @@ class GatherCall:
         b_inverses: Sequence[torch.Tensor | None],
         biases: Sequence[torch.Tensor | None],
     ) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """The gathered matrix and the products, as matrices; arguments as `all_gather_matmul` has checked them.
+        """The gathered matrix and the products, as matrices.
+
+        Args:
+            shard: (rows, K) of this rank, contiguous.
+            bs: (K, N) each, K contiguous.
+            scales: of the rows.
+            b_inverses: fp32, () or (1, N) each; None for 16-bit operands.
+            biases: (N,) each, contiguous, or None.
 
         Raises:
             ValueError: the kernel in HIP is asked for and cannot do it.
         """
-        ranks, (count, k), device = self.workspace.memory.ranks, shard.shape, shard.device
-        rows = ranks * count
-        gathered = torch.empty_strided((rows, k), (k, 1), dtype=shard.dtype, device=device)
+        launch, device = self._launch, shard.device
+        gathered_form, inverse_form, out_forms = self._forms or self._shape(shard, bs)
+        gathered = torch.empty_strided(*gathered_form, dtype=shard.dtype, device=device)
         a_inverse, own = scales.every, scales.own
         if own is not None:
-            a_inverse = torch.empty_strided((rows, 1), (1, 1), dtype=torch.float32, device=device)
-        columns, outs = [], []
-        for b, out_dtype in zip(bs, self._out_dtypes, strict=True):
-            columns.append(column_major(b))
-            n = b.shape[1]
-            outs.append(torch.empty_strided((rows, n), (n, 1), dtype=out_dtype, device=device))
-        if self._launch is None:
-            for given in zip(columns, b_inverses, biases, outs, strict=True):
-                self._plans.append(self._plan(shard, gathered, *given, call_columns=sum(b.shape[1] for b in bs)))
-        factors = list(map(Factor, columns, b_inverses, biases, outs, self._plans))
+            a_inverse = torch.empty_strided(*inverse_form, dtype=torch.float32, device=device)
+        outs = [torch.empty_strided(*form, dtype=dtype, device=device) for form, dtype in out_forms]
+        if launch is None:
+            given = zip(bs, b_inverses, biases, outs, strict=True)
+            self._plans = [self._plan(shard, gathered, *one, call_columns=sum(b.shape[1] for b in bs)) for one in given]
+        factors = list(map(Factor, bs, b_inverses, biases, outs, self._plans))
         where = Gathered(gathered, a_inverse, own is not None, self._own_rows)
-        if self._launch is None:
-            self._launch = GatherLaunch(self.workspace, shard, where, factors)
-        self._launch(shard, own, where, factors)
+        if launch is None:
+            launch = self._launch = GatherLaunch(self.workspace, shard, where, factors)
+        launch(shard, own, where, factors)
         return gathered, outs
+
+    def _shape(self, shard: torch.Tensor, bs: Sequence[torch.Tensor]) -> _Forms:
+        """Sizes and strides of what a call makes, and the dtypes of products."""
+        (count, k), ranks = shard.shape, self.workspace.memory.ranks
+        rows = ranks * count
+        outs = [((rows, b.shape[1]), (b.shape[1], 1)) for b in bs]
+        self._forms = ((rows, k), (k, 1)), ((rows, 1), (1, 1)), [*zip(outs, self._out_dtypes, strict=True)]
+        return self._forms
 
     def _plan(
         self,

@@ -184,9 +184,8 @@ class Transfers:
             local = memory.stream(LOCAL)
             used.append(local)
             memory.wait_stream(local, compute)
-            with memory.launching(local):
-                memory.copy(self._chunk(gathered.rows, rank), shard, local)
-                self._tell_own(local)
+            memory.copy(self._chunk(gathered.rows, rank), shard, local)
+            self._tell_own(local)
         elif self._places:
             targets.append((gathered.rows, rank * self._rows))
         publications = [Publication(shard, targets)] if targets else []
@@ -217,15 +216,14 @@ class Transfers:
             used.append(stream)
             memory.wait_stream(stream, compute)
         for stream, fetches in fetching:
-            with memory.launching(stream):
-                for fetch in fetches:
-                    if fetch.scales is not None and gathered.a_inverse is not None:
-                        memory.copy(self._chunk(gathered.a_inverse, fetch.source), fetch.scales, stream)
-                    chunk = self._chunk(gathered.rows, fetch.source)
-                    for signal, copies in fetch.parts:
-                        for piece, window in copies:
-                            memory.copy(chunk if piece is None else chunk[piece], window, stream)
-                        memory.write_signal(memory.rank, signal, self._number, stream)
+            for fetch in fetches:
+                if fetch.scales is not None and gathered.a_inverse is not None:
+                    memory.copy(self._chunk(gathered.a_inverse, fetch.source), fetch.scales, stream)
+                chunk = self._chunk(gathered.rows, fetch.source)
+                for signal, copies in fetch.parts:
+                    for piece, window in copies:
+                        memory.copy(chunk if piece is None else chunk[piece], window, stream)
+                    memory.write_signal(memory.rank, signal, self._number, stream)
 
 
 @dataclass(frozen=True)

@@ -29,14 +29,18 @@ class CheckedWay:
         chosen: the path over the group.
         route: where kernels are launched; None where none is.
         make: makes the overlapped call of a workspace that all such calls are; None where another path is taken.
+        window_bytes: that the overlapped call needs of every rank.
         plain: whether tensors are matrices that are launched as they are given, and results are returned as they are.
+        own_scales: whether scales of the left operand are of this rank's rows alone.
         kept: whether later calls alike find it.
     """
 
     chosen: Selection
     route: Route | None
     make: Callable[[Workspace], Any] | None = None
+    window_bytes: int = 0
     plain: bool = False
+    own_scales: bool = False
     kept: bool = False
 
     def tell(self, name: str) -> None:

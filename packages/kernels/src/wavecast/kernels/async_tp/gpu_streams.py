@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from triton.runtime import driver
 
 from wavecast.kernels.async_tp.symmetric import COMPUTE
+from wavecast.kernels.cuda import cuda_driver
+from wavecast.kernels.hip.runtime import rocm_runtime
 
 _NOTHING = nullcontext()
+
+
+class StreamDriver(Protocol):
+    """A driver's functions for streams and events, which are given by their numbers, and copies by addresses."""
+
+    def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy when the stream comes to it."""
+        ...
+
+    def record(self, event: int, stream: int) -> None:
+        """Let an event stand for what is on the stream so far."""
+        ...
+
+    def wait(self, stream: int, event: int) -> None:
+        """Hold the stream until what the event now stands for is done."""
+        ...
+
+
+def stream_driver() -> StreamDriver:
+    """That of the GPU that torch was built for.
+
+    torch's own copies come down to the same function, after questions that take the host twice as long.
+
+    Raises:
+        RuntimeError: no GPU is active.
+    """
+    found = rocm_runtime() if torch.version.hip is not None else cuda_driver()
+    if found is None:
+        raise RuntimeError("streams of a GPU are asked for, and Triton's active driver is of none")
+    return found
 
 
 class GpuStreams:
     """The part of `SymmetricMemory` that concerns streams alone, on the device that is current when it is made.
 
-    To make a stream the current one takes the host some microseconds, and a call puts a dozen things on streams: where
-    a stream is the current one already, nothing is done. Which one is, the driver is asked, except within `launching`.
+    Copies and waits are put on their streams by the driver's own functions. To make a stream the current one, as
+    kernels need, takes the host some microseconds: where it is that already, nothing is done. Which one is, Triton's
+    driver is asked, except within `launching`.
     """
 
     def __init__(self) -> None:
@@ -25,8 +58,11 @@ class GpuStreams:
         self._streams: dict[str, torch.cuda.Stream] = {}
         self._by_number: dict[int, torch.cuda.Stream] = {}
         self._launching: torch.cuda.Stream | None = None
+        self._driver = stream_driver()
         # One for all waits: a wait is for what was recorded last when it is put on its stream.
         self._event = torch.cuda.Event()
+        self._event.record()  # which makes it
+        self._event_number = self._event.cuda_event
 
     def stream(self, name: str) -> torch.cuda.Stream:
         """See `SymmetricMemory.stream`; those that are made here go before others."""
@@ -44,21 +80,20 @@ class GpuStreams:
 
     def wait_stream(self, stream: torch.cuda.Stream, other: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.wait_stream`."""
-        self._event.record(other)
-        stream.wait_event(self._event)
+        self._driver.record(self._event_number, other.cuda_stream)
+        self._driver.wait(stream.cuda_stream, self._event_number)
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, stream: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.copy`; tensors live on: the caller's stream waits for this one before a call ends."""
-        with self.launching(stream):
-            target.copy_(source, non_blocking=True)
+        self._driver.copy(target.data_ptr(), source.data_ptr(), source.nbytes, stream.cuda_stream)
 
     def set_word(self, word: torch.Tensor, value: int | torch.Tensor, stream: torch.cuda.Stream) -> None:
         """Set a word when the stream comes to it: a copy of 4 bytes if the value is on the device."""
-        with self.launching(stream):
-            if isinstance(value, int):
+        if isinstance(value, int):
+            with self.launching(stream):
                 word.fill_(value)
-            else:
-                word.copy_(value, non_blocking=True)
+        else:
+            self._driver.copy(word.data_ptr(), value.data_ptr(), word.nbytes, stream.cuda_stream)
 
     def _current(self) -> torch.cuda.Stream:
         """The current stream: Triton's way to its number takes a tenth of torch's to the stream."""

@@ -32,17 +32,15 @@ MOST_PROGRAMS = 1024
 
 
 class _Copied(NamedTuple):
-    """What Triton compiles for, of a publication.
+    """What is copied of a publication.
 
     Attributes:
         nbytes: of the source.
         word_bytes: of the widest integers that it can be copied as.
-        aligned: of the source and each target, whether it begins where Triton's wide accesses may.
     """
 
     nbytes: int
     word_bytes: int
-    aligned: tuple[bool, ...]
 
 
 class Meetings:
@@ -76,28 +74,29 @@ class Meetings:
             self.meet()
             return
         places: list[int | None] = []
-        copied = []
+        sizes: list[int] = []
         for source, targets in publications:
             nbytes = source.nbytes
-            at = [source.data_ptr(), *[t.data_ptr() + row * nbytes // source.shape[0] for t, row in targets]]
-            bits = nbytes
-            for address in at:
-                bits |= address
-            word = min(bits & -bits, WIDEST)  # the power of two that divides all
-            copied.append(_Copied(nbytes, word, tuple([address % ALIGNMENT == 0 for address in at])))
-            places += [*at, *_NO_PLACES[len(at) :]]
-        places += _NO_PLACES * (2 - len(publications))
-        key = tuple(copied)
+            sizes.append(nbytes)
+            places.append(source.data_ptr())
+            for target, row in targets:
+                at = target.data_ptr()
+                places.append(at + row * nbytes // source.shape[0] if row else at)
+            places += _NO_PLACES[1 + len(targets) :]
+        # Of addresses that end alike the same divides, and Triton compiles the same for them.
+        key = (*sizes, *[None if at is None else at % ALIGNMENT for at in places])
         launch = self._launches.get(key)
         if launch is None:
-            launch = self._launch(key)
+            launch = self._launch(_copied(sizes, places), _NO_PLACES * (2 - len(publications)))
             keep(self._launches, key, launch)
-        launch((), places if launch.has_kernel else _tensors(publications, key))
+        if launch.has_kernel:
+            launch.at(places)
+        else:
+            launch((), _tensors(publications, _copied(sizes, places)))
 
-    def _launch(self, copied: Sequence[_Copied], never: Sequence[None] = ()) -> KeptLaunch:
-        """Launches of what is copied, and of none that are never given."""
-        sizes = [(nbytes, word) for nbytes, word, _ in copied]
-        (row_bytes, row_word), (scale_bytes, scale_word) = (*sizes, (0, WIDEST), (0, WIDEST))[:2]
+    def _launch(self, copied: Sequence[_Copied], never: Sequence[None]) -> KeptLaunch:
+        """Launches of what is copied; ``never`` stands for what never is."""
+        (row_bytes, row_word), (scale_bytes, scale_word) = (*copied, _Copied(0, WIDEST), _Copied(0, WIDEST))[:2]
         block = BLOCK_BYTES // row_word
         blocks = max(-(-row_bytes // BLOCK_BYTES), -(-(scale_bytes // scale_word) // block), 1)
         arch = active_arch()
@@ -114,11 +113,22 @@ class Meetings:
         )
 
 
+def _copied(sizes: Sequence[int], places: Sequence[int | None]) -> list[_Copied]:
+    """What is copied, of so many bytes each, between three places each."""
+    found = []
+    for index, nbytes in enumerate(sizes):
+        bits = nbytes
+        for at in places[3 * index : 3 * index + 3]:
+            bits |= at or 0
+        found.append(_Copied(nbytes, min(bits & -bits, WIDEST)))  # the power of two that divides all
+    return found
+
+
 def _tensors(publications: Sequence[Publication], copied: Sequence[_Copied]) -> list[torch.Tensor | None]:
     """Sources and targets as the widest integers that they can be copied as, for whoever asks for their types."""
     found: list[torch.Tensor | None] = []
-    for (source, targets), (_, word, _) in zip(publications, copied, strict=True):
+    for (source, targets), (_, word) in zip(publications, copied, strict=True):
         given = [source, *(target.narrow(0, row, source.shape[0]) for target, row in targets)]
         found += (tensor.view(-1).view(WORDS[word]) for tensor in given)
         found += _NO_PLACES[len(given) :]
-    return [*found, *_NO_PLACES * (2 - len(publications))]
+    return found

@@ -14,6 +14,7 @@ from wavecast.kernels.hip.compiler import CompiledHip
 
 # Entries of the list that tells hipModuleLaunchKernel of a buffer of arguments (hip_runtime_api.h).
 _BUFFER_POINTER, _BUFFER_SIZE, _END = 1, 2, 3
+_DEVICE_TO_DEVICE = 3  # hipMemcpyKind (driver_types.h)
 _XGMI = 4  # hsa_amd_link_info_type_t (hsa_ext_amd.h)
 
 
@@ -140,6 +141,23 @@ class RocmRuntime:
         sizes = [ctypes.c_uint(value) for value in (*grid, *block, 0)]
         self._call("hipModuleLaunchKernel", function, *sizes, ctypes.c_void_p(stream), None, extra)
 
+    def copy(self, target: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy between addresses of GPUs when a stream comes to it.
+
+        Raises:
+            HipError: it is refused, as below.
+        """
+        pointers = ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(nbytes)
+        self._call("hipMemcpyAsync", *pointers, _DEVICE_TO_DEVICE, ctypes.c_void_p(stream))
+
+    def record(self, event: int, stream: int) -> None:
+        """Let an event stand for what is on a stream so far."""
+        self._call("hipEventRecord", ctypes.c_void_p(event), ctypes.c_void_p(stream))
+
+    def wait(self, stream: int, event: int) -> None:
+        """Hold a stream until what an event now stands for is done."""
+        self._call("hipStreamWaitEvent", ctypes.c_void_p(stream), ctypes.c_void_p(event), ctypes.c_uint(0))
+
     def has_own_link(self, device: int, other: int) -> bool:
         """Whether they are one hop of xGMI apart.
 
@@ -172,7 +190,14 @@ def hip_runtime() -> HipRuntime:
     if getattr(active, "is_virtual", False):
         runtime: HipRuntime = active.hip
         return runtime
-    return _rocm(arch_of(target), active.get_current_device())
+    return rocm_runtime()
+
+
+def rocm_runtime() -> RocmRuntime:
+    """ROCm's, for the current device of the GPU's driver that is active."""
+    from triton.runtime import driver
+
+    return _rocm(arch_of(driver.active.get_current_target()), driver.active.get_current_device())
 
 
 @lru_cache(maxsize=64)

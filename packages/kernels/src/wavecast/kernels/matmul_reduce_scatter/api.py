@@ -14,7 +14,6 @@ from wavecast.kernels.async_tp.groups import group_of, workspace_of
 from wavecast.kernels.async_tp.messages import reduced_chunk
 from wavecast.kernels.async_tp.products import sum_in_fp32
 from wavecast.kernels.async_tp.selection import VARIABLE, Setting, Way, select_way, setting_from
-from wavecast.kernels.async_tp.workspace import Workspace
 from wavecast.kernels.device import launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
 from wavecast.kernels.matmul_reduce_scatter.call import ScatterCall
@@ -95,13 +94,6 @@ def matmul_reduce_scatter(
     if average:
         total /= ranks
     return parts.unfolded(total.to(out_dtype))
-
-
-def overlapped_matmul_reduce_scatter(
-    workspace: Workspace, parts: Parts, b: torch.Tensor, out_dtype: torch.dtype, *, average: bool
-) -> torch.Tensor:
-    """The call over any symmetric memory, on checked arguments: this rank's part, as a matrix (rows, N)."""
-    return ScatterCall(workspace, out_dtype, average=average)(parts, b)
 
 
 def decomposed_matmul_reduce_scatter(parts: Parts, b: torch.Tensor, group: dist.ProcessGroup) -> torch.Tensor:
