@@ -25,12 +25,15 @@ from symmetric import ImmediateMemory
 
 from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, GatherLaunch
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
-from wavecast.kernels.all_gather_matmul.plan_hip import Layout
+from wavecast.kernels.async_tp.plan_hip import Layout
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.colwise_per_group import colwise_per_group, colwise_per_group_hip
 from wavecast.kernels.device import compute_units, native_format
 from wavecast.kernels.hip.compiler import find_compiler
-from wavecast.simulator.virtual import virtual_device
+from wavecast.kernels.matmul_reduce_scatter.launch import ScatterLaunch
+from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
+from wavecast.kernels.matmul_reduce_scatter.plan import MatmulReduceScatterPlan, plan_matmul_reduce_scatter
+from wavecast.simulator.virtual import active_virtual_device, virtual_device
 
 PAGE = ROOT / "docs/reference/async-tp-code.md"
 DEVICES = {"gfx942": "mi300x", "gfx950": "mi355x"}
@@ -42,18 +45,20 @@ TOKENS, COLUMNS, GROUPS = 32768, 2048, 32
 
 HEAD = """# Kernels in HIP and in Triton
 
-Two operators have a second kernel, on compiler builtins: all-gather+matmul, and the column-wise quantizer per group.
+Three operators have a second kernel, on compiler builtins: the two products over a group, and the column-wise quantizer
+per group.
 
-All-gather+matmul has two kernels on gfx942 and gfx950, with the same signals, counters and order of tiles:
-`all_gather_matmul/kernel.py` (Triton) and `all_gather_matmul/async_mm.hip` (compiler builtins). Triton's is taken
-unless `WAVECAST_ASYNC_TP_CODE` is `hip` ([environment variables](environment-variables.md)).
+All-gather+matmul and matmul+reduce-scatter have two kernels each on gfx942 and gfx950, with the same signals, counters
+and order of tiles: `kernel.py` (Triton), and `all_gather_matmul/async_mm.hip` and `matmul_reduce_scatter/async_rs.hip`
+(compiler builtins), which share `async_tp/tiles.hip.h`. Triton's are taken unless `WAVECAST_ASYNC_TP_CODE` is `hip`
+([environment variables](environment-variables.md)).
 
 `hatch run bench:async-tp-code --page` writes this page: {tools}.
 
-## What the overlapped kernel in HIP takes
+## What the overlapped kernels in HIP take
 
 bf16, fp16, or the FP8 format that the architecture multiplies, with inverse scales for all or for each row and column;
-a bias and results of the operands' type, of FP8 bf16, or results in fp32. Rows and chunks of any number; K in multiples
+gathering, a bias; results of the operands' type, of FP8 bf16, or in fp32. Rows and chunks of any number; K in multiples
 of 16 bytes, N in multiples of 4; tensors that begin at multiples of 16 bytes. What it does not take is an error before
 anything is launched, with the reason; Triton's kernel takes all of it.
 
@@ -72,8 +77,9 @@ EXECUTED = """
 Whole tiles, K = {k}; FP8 with a scale for every row and column, all results in bf16. *Matrix share* is that of matrix
 instructions in all wave instructions; one of 32 × 32 multiplies as much as two or four of 16 × 16. *Registers spilled*
 are vector and scalar ones. *LDS* are its cycles a tile, and in brackets those that bank conflicts cost.
-*Predicted* is {ranks} × {rows} rows, N = {n}, K = {k}, with all chunks there, on the compute units that the copy
-engines' signals leave: {units}.
+*Predicted* is {ranks} × {rows} rows, N = {n}, K = {k}. Gathering has all chunks there, and the compute units that the
+copy engines' signals leave: {units}. Scattering has all parts there, and all compute units; a tile is
+one half of the time sent in fp32, and one half added to what has come and stored.
 """
 ACQUIRED = """
 ## How a signal is acquired
@@ -128,8 +134,8 @@ class Facts:
 class BlankMemory(ImmediateMemory):
     """Every signal has come; windows have no contents, and copies do nothing."""
 
-    def __init__(self, ranks: int) -> None:
-        super().__init__(1, ranks, 4)
+    def __init__(self, ranks: int, window_bytes: int = 4) -> None:
+        super().__init__(1, ranks, window_bytes, address_of=active_virtual_device().address_of)
         for pad in self.pads:
             pad.fill_(1)
 
@@ -161,10 +167,36 @@ def launch(plan: AllGatherMatmulPlan, dtype: torch.dtype, ranks: int, rows: int,
     GatherLaunch(make_workspace(BlankMemory(ranks)), shard, where, factors)(shard, None, where, factors)
 
 
-def facts(form: str, arch: str, *, fp8: bool) -> Facts:
+def scatter_plan_of(form: str, arch: str, dtype: torch.dtype) -> MatmulReduceScatterPlan:
+    """The plan of the large shape."""
+    layout = Layout(dtype, torch.bfloat16, None, K, aligned=True) if form == "HIP" else None
+    return plan_matmul_reduce_scatter(
+        rows=ROWS, columns=N, length=K, ranks=RANKS, element_bytes=dtype.itemsize, arch=arch, hip=layout
+    )
+
+
+def scatter(plan: MatmulReduceScatterPlan, dtype: torch.dtype, ranks: int, rows: int, n: int) -> None:
+    """One rank's call on tensors without contents."""
+    fp8 = dtype.itemsize == 1
+    inverses = (torch.ones(ranks * rows, 1), torch.ones(1, n)) if fp8 else (None, None)
+    b, out = torch.empty(n, K, dtype=dtype).t(), torch.empty(rows, n, dtype=torch.bfloat16)
+    parts = as_parts(torch.empty(ranks * rows, K, dtype=dtype), b, ranks, 0, *inverses)
+    workspace = make_workspace(BlankMemory(ranks, rows * n * 4 * (ranks - 1)))
+    ScatterLaunch(workspace, parts, b, out, plan, average=False)(parts, b, out)
+
+
+OPERATORS: Mapping[str, tuple[Callable[..., Any], Callable[..., None]]] = {
+    "all-gather+matmul": (plan_of, launch),
+    "matmul+reduce-scatter": (scatter_plan_of, scatter),
+}
+"""By name: the plan of the large shape, and a call by a plan."""
+
+
+def facts(operator: str, form: str, arch: str, *, fp8: bool) -> Facts:
     """Execute some tiles whole, and a sample of the large shape."""
     dtype = native_format(arch).dtype if fp8 else torch.bfloat16
-    plan = plan_of(form, arch, dtype)
+    make_plan, launch = OPERATORS[operator]
+    plan = make_plan(form, arch, dtype)
     tiles = plan.hip or plan.gemm
     block_m, block_n = tiles.block_m, tiles.block_n
     few: Any = replace(tiles, programs=WORKGROUPS)
@@ -235,18 +267,20 @@ def page() -> Iterator[str]:
     tools = f"{find_compiler().name}, triton {triton.__version__}, python {platform.python_version()}"
     yield HEAD.format(tools=tools)
     acquired: dict[tuple[str, str], tuple[str, ...]] = {}
-    for arch, device in DEVICES.items():
-        found = {
-            (form, "FP8" if fp8 else "bf16"): facts(form, arch, fp8=fp8) for fp8 in (False, True) for form in FORMS
-        }
-        if not acquired:
-            units = ", ".join(
-                f"{plan_of('HIP', of, torch.bfloat16).transport.most_units} of {compute_units(of)} on {of}"
-                for of in DEVICES
-            )
-            yield EXECUTED.format(k=f"{K:,}", n=f"{N:,}", rows=f"{ROWS:,}", ranks=RANKS, units=units)
-        acquired |= {(arch, form): found[form, "bf16"].acquire for form in FORMS}
-        yield f"\n### {arch} ({device})\n\n" + "\n".join(table(found)) + "\n"
+    units = ", ".join(
+        f"{plan_of('HIP', of, torch.bfloat16).transport.most_units} of {compute_units(of)} on {of}" for of in DEVICES
+    )
+    yield EXECUTED.format(k=f"{K:,}", n=f"{N:,}", rows=f"{ROWS:,}", ranks=RANKS, units=units)
+    for operator in OPERATORS:
+        for arch, device in DEVICES.items():
+            found = {
+                (form, "FP8" if fp8 else "bf16"): facts(operator, form, arch, fp8=fp8)
+                for fp8 in (False, True)
+                for form in FORMS
+            }
+            acquired = {(arch, form): found[form, "bf16"].acquire for form in FORMS} | acquired
+            yield f"\n### {operator[0].upper()}{operator[1:]} on {arch} ({device})\n\n"
+            yield "\n".join(table(found)) + "\n"
     yield from acquired_part(acquired)
     yield QUANTIZER.format(tokens=f"{TOKENS:,}", columns=f"{COLUMNS:,}", groups=GROUPS)
     yield "\n".join(quantizer_table()) + "\n"

@@ -30,8 +30,10 @@ from small_kernel import scale_kernel
 
 from wavecast.cli.measuring.group_calls import GatherCase, ScatterCase
 from wavecast.cli.measuring.ranks import Rank, RankGroup
+from wavecast.kernels.all_gather_matmul import all_gather_matmul
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError
 from wavecast.kernels.kept_launch import KeptLaunch
+from wavecast.kernels.matmul_reduce_scatter import matmul_reduce_scatter
 
 SHAPES = (
     (4096, 14336, 8192),
@@ -121,15 +123,26 @@ def calls() -> None:
 def host_of_calls(me: Rank) -> dict[str, float]:
     """Host time of a call, the least of rounds that take turns; the GPU's work is waited for between rounds only."""
     m, n, k = 512, 512, 512
+    group = dist.group.WORLD
     contestants: dict[str, Callable[[], object]] = {}
-    for name, kind in (("bf16", "bf16"), ("fp8", "fp8")):
+
+    def gathering(case: GatherCase) -> Callable[[], object]:
+        scales = {} if case.a_inverse is None else {"a_inverse": case.a_inverse, "b_inverses": [case.b_inverse]}
+        return lambda: all_gather_matmul(case.a, [case.b], group, setting="1", **scales)
+
+    def scattering(case: ScatterCase) -> Callable[[], object]:
+        scales = {} if case.a_inverse is None else {"a_inverse": case.a_inverse, "b_inverse": case.b_inverse}
+        return lambda: matmul_reduce_scatter(case.a, case.b, group, setting="1", **scales)
+
+    for kind in ("bf16", "fp8"):
         gather, scatter = (make(me, {"m": m, "n": n, "k": k}, kind) for make in (GatherCase, ScatterCase))
-        contestants[f"gather {name}"] = gather.calls["wavecast"]
-        contestants[f"scatter {name}"] = scatter.calls["wavecast"]
-        contestants[f"torch gather {name}"] = gather.calls["decomposed"]
-        contestants[f"torch scatter {name}"] = scatter.calls["decomposed"]
-    long = GatherCase(me, {"m": 2048, "n": 2048, "k": 4096}, "bf16")
-    contestants["gather bf16, chunks by copy engines"] = long.calls["wavecast"]
+        contestants[f"gather {kind}"] = gathering(gather)
+        contestants[f"scatter {kind}"] = scattering(scatter)
+        contestants[f"torch gather {kind}"] = gather.calls["decomposed"]
+        contestants[f"torch scatter {kind}"] = scatter.calls["decomposed"]
+    contestants["gather bf16, chunks by copy engines"] = gathering(
+        GatherCase(me, {"m": 2048, "n": 2048, "k": 4096}, "bf16")
+    )
     source, target = torch.zeros(2, 512, 512, device="cuda").unbind()
     contestants["one copy of torch within the GPU"] = lambda: target.copy_(source)
     words = torch.zeros(4, dtype=torch.int32, device="cuda")
@@ -138,7 +151,7 @@ def host_of_calls(me: Rank) -> dict[str, float]:
     times: dict[str, list[float]] = {name: [] for name in contestants}
     for call in contestants.values():
         call()
-    for _ in range(7):
+    for _ in range(15):
         for name, call in contestants.items():
             torch.cuda.synchronize()
             dist.barrier()

@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from wavecast.cli.virtual_torch.node import NodeGroup, run_on_ranks
+from wavecast.kernels.async_tp.selection import Code
 from wavecast.kernels.async_tp.workspace import make_workspace
 from wavecast.kernels.formats import E4M3FNUZ
 from wavecast.kernels.matmul_reduce_scatter.call import ScatterCall
@@ -26,11 +27,12 @@ def operands(
     return a, torch.randint(-3, 4, (n, k), generator=generator).to(dtype).t()
 
 
+@pytest.mark.parametrize("code", ["triton", "hip"])
 @pytest.mark.parametrize(
     ("ranks", "seed", "dtype"),
     [(2, 0, torch.bfloat16), (2, 1, E4M3FNUZ.dtype), (4, 0, torch.bfloat16), (8, 0, torch.bfloat16)],
 )
-def test_every_rank_has_its_part_of_the_sum(ranks: int, seed: int, dtype: torch.dtype) -> None:
+def test_every_rank_has_its_part_of_the_sum(ranks: int, seed: int, dtype: torch.dtype, code: Code) -> None:
     """Rows and columns beyond whole tiles, and two calls back to back whose windows are the same."""
     shape = rows, n, _ = 40, 72, 96
     calls, fp8 = 2, dtype.itemsize == 1
@@ -43,7 +45,7 @@ def test_every_rank_has_its_part_of_the_sum(ranks: int, seed: int, dtype: torch.
             a, b = operands(group.rank(), call, shape, ranks, dtype)
             scales = (torch.full((rows * ranks, 1), inverse), torch.ones(1, n)) if fp8 else (None, None)
             parts = as_parts(a, b, ranks, 0, *scales)
-            results.append(ScatterCall(workspace, torch.float32, average=False)(parts, b))
+            results.append(ScatterCall(workspace, torch.float32, average=False, code=code)(parts, b))
         group.node.rank(group.rank()).synchronize()
         workspace.check()
         return results

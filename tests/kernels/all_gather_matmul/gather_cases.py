@@ -12,7 +12,7 @@ from symmetric import ImmediateMemory
 
 from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, GatherLaunch
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
-from wavecast.kernels.all_gather_matmul.plan_hip import Layout
+from wavecast.kernels.async_tp.plan_hip import Layout
 from wavecast.kernels.async_tp.transport import Engine, TransportPlan
 from wavecast.kernels.async_tp.workspace import Workspace, make_workspace
 

@@ -14,9 +14,8 @@ from gemms import assert_exact, assert_within_bound
 
 from wavecast.kernels.all_gather_matmul.launch_hip import SOURCE
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
-from wavecast.kernels.all_gather_matmul.plan_hip import Layout, hip_obstacle
 from wavecast.kernels.async_tp.order import gather_visits
-from wavecast.kernels.async_tp.transport import plan_transport
+from wavecast.kernels.async_tp.plan_hip import Layout, hip_obstacle
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
 from wavecast.kernels.device import native_format
 from wavecast.kernels.hip.compiler import compile_hip
@@ -235,13 +234,12 @@ GOOD = Layout(torch.bfloat16, torch.bfloat16, None, 512, aligned=True)
         ({}, {"columns": 510}, "N is 510; it takes multiples of 4"),
         ({}, {"ranks": 64}, "there are 64 ranks; at most 63"),
         ({}, {"length": 1 << 22}, "256 rows of an operand or the result have more than 2147483647 bytes"),
-        ({}, {"shard_rows": 1 << 28}, "rows or tiles of the result are more than 2147483647"),
+        ({}, {"rows": 1 << 28}, "rows or tiles of the result are more than 2147483647"),
     ],
 )
 def test_what_it_refuses(layout: dict, sizes: dict, message: str | None) -> None:
-    transport = plan_transport(arch="gfx942", ranks=8, shard_rows=1024, full_mesh=True, engine="copy-engine")
-    given = {"arch": "gfx942", "shard_rows": 1024, "columns": 512, "length": 512, "ranks": 8} | sizes
-    found = hip_obstacle(**given, layout=replace(GOOD, **layout), transport=transport)
+    given = {"arch": "gfx942", "rows": 1024, "columns": 512, "length": 512, "ranks": 8} | sizes
+    found = hip_obstacle(**given, layout=replace(GOOD, **layout), programs=256)
     assert (found is None) if message is None else (found is not None and message in found)
 
 

@@ -36,6 +36,30 @@ int hipModuleLaunchKernel(void *function, unsigned gx, unsigned gy, unsigned gz,
   return 0;
 }
 
+/* What is put on streams: its kind, and what it was given. */
+static unsigned long long put[6];
+
+int hipMemcpyAsync(void *target, const void *source, size_t bytes, int kind, void *stream) {
+  const unsigned long long given[6] = {1, (unsigned long long)target, (unsigned long long)source, bytes,
+                                       (unsigned long long)kind, (unsigned long long)stream};
+  memcpy(put, given, sizeof put);
+  return bytes == 0;
+}
+
+int hipEventRecord(void *event, void *stream) {
+  const unsigned long long given[6] = {2, (unsigned long long)event, (unsigned long long)stream};
+  memcpy(put, given, sizeof put);
+  return 0;
+}
+
+int hipStreamWaitEvent(void *stream, void *event, unsigned flags) {
+  const unsigned long long given[6] = {3, (unsigned long long)stream, (unsigned long long)event, flags};
+  memcpy(put, given, sizeof put);
+  return 0;
+}
+
+const unsigned long long *last_put(void) { return put; }
+
 /* Device 1 is one hop of xGMI away, 2 is behind PCIe, 3 is two hops of xGMI away; there are no more. */
 int hipExtGetLinkTypeAndHopCount(int device, int other, unsigned *type, unsigned *hops) {
   if (device != 0 || other > 3) return 101;

@@ -156,6 +156,20 @@ def test_a_link_of_their_own_is_one_hop_of_xgmi(library: Path) -> None:
         runtime.has_own_link(0, 4)
 
 
+def test_copies_and_waits_on_streams(library: Path) -> None:
+    runtime, loaded = RocmRuntime(str(library), "gfx942"), ctypes.CDLL(str(library))
+    loaded.last_put.restype = ctypes.POINTER(ctypes.c_ulonglong)
+    target, source, stream, event = 0x7F0012345678, 0x7F0087654320, 0x550000000010, 0x550000000020
+    runtime.copy(target, source, 1 << 33, stream)
+    assert loaded.last_put()[:6] == [1, target, source, 1 << 33, 3, stream]  # hipMemcpyDeviceToDevice
+    runtime.record(event, stream)
+    assert loaded.last_put()[:3] == [2, event, stream]
+    runtime.wait(stream, event)
+    assert loaded.last_put()[:4] == [3, stream, event, 0]
+    with pytest.raises(HipError, match="hipMemcpyAsync failed with error 1"):
+        runtime.copy(target, source, 0, stream)
+
+
 def test_links_of_virtual_devices_are_those_of_their_specification(virtual_arch: str) -> None:
     assert is_full_mesh.__wrapped__(0, (0, 1, 2, 3, 4, 5, 6, 7))
     with virtual_device("h200"):

@@ -9,6 +9,8 @@ import torch
 from gemms import OUT_ROUNDING, UNIT, exact_and_size, scales, values
 from symmetric import ImmediateMemory
 
+from wavecast.kernels.async_tp.plan_hip import Layout
+from wavecast.kernels.async_tp.selection import Code
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, Workspace, make_workspace
 from wavecast.kernels.device import native_format
 from wavecast.kernels.matmul_reduce_scatter.launch import ScatterLaunch
@@ -22,8 +24,11 @@ pytestmark = pytest.mark.execute
 class Problem:
     """Every rank's operands, and views of one memory for each."""
 
-    def __init__(self, rows: int, n: int, k: int, ranks: int, dtype: torch.dtype, *, exact: bool = True) -> None:
+    def __init__(
+        self, rows: int, n: int, k: int, ranks: int, dtype: torch.dtype, code: Code, *, exact: bool = True
+    ) -> None:  # fmt: skip
         fp8 = dtype.itemsize == 1
+        self.code = code
         self.rows, self.n, self.k, self.ranks, self.dtype = rows, n, k, ranks, dtype
         self.operands = [
             (
@@ -52,10 +57,11 @@ class Problem:
         parts: Parts = as_parts(a, b, self.ranks, 0, *self.inverses[rank])
         plan = plan_matmul_reduce_scatter(
             rows=self.rows, columns=self.n, length=self.k, ranks=self.ranks, element_bytes=self.dtype.itemsize,
-            arch=ARCH[0],
+            arch=ARCH[0], hip=Layout.of(b, out, None, parts.a) if self.code == "hip" else None,
         )  # fmt: skip
         gemm = replace(plan.gemm, programs=8, block_m=64, block_n=128, num_warps=4)
-        plan = replace(plan, gemm=gemm, polls=polls)
+        hip = None if plan.hip is None else replace(plan.hip, programs=2, xcds=2)
+        plan = replace(plan, gemm=gemm, hip=hip, polls=polls)
         ScatterLaunch(self.workspaces[rank], parts, b, out, plan, average=average)(parts, b, out)
         return out
 
@@ -76,10 +82,14 @@ def arch(virtual_arch: str) -> None:
     ARCH[0] = virtual_arch
 
 
+CODES = pytest.mark.parametrize("code", ["triton", pytest.param("hip", marks=pytest.mark.compile)])
+
+
+@CODES
 @pytest.mark.parametrize(("rows", "n", "k", "ranks"), [(70, 200, 80, 2), (33, 136, 72, 4)])
-def test_the_last_rank_adds_what_the_others_wrote(rows: int, n: int, k: int, ranks: int) -> None:
+def test_the_last_rank_adds_what_the_others_wrote(rows: int, n: int, k: int, ranks: int, code: Code) -> None:
     """Windows begin as NaN; the ranks before it gave up, having written every part but their own."""
-    problem = Problem(rows, n, k, ranks, torch.bfloat16)
+    problem = Problem(rows, n, k, ranks, torch.bfloat16, code)
     for rank in range(ranks - 1):
         early = problem.run(rank, polls=2)
         assert early.isnan().all()
@@ -90,9 +100,10 @@ def test_the_last_rank_adds_what_the_others_wrote(rows: int, n: int, k: int, ran
     assert torch.equal(out.double(), problem.exact_and_size(ranks - 1)[0])
 
 
-def test_fp8_and_averages_within_the_bound() -> None:
+@CODES
+def test_fp8_and_averages_within_the_bound(code: Code) -> None:
     """K products and the ranks' sums, each rounded in fp32."""
-    problem = Problem(40, 72, 96, 2, native_format(ARCH[0]).dtype, exact=False)
+    problem = Problem(40, 72, 96, 2, native_format(ARCH[0]).dtype, code, exact=False)
     problem.run(0, polls=2)
     out = problem.run(1, polls=2, average=True)
     exact, size = problem.exact_and_size(1)
@@ -100,8 +111,9 @@ def test_fp8_and_averages_within_the_bound() -> None:
     assert ((out.double() - exact / 2).abs() <= bound).all()
 
 
-def test_a_later_call_needs_new_parts() -> None:
-    problem = Problem(64, 128, 64, 2, torch.bfloat16)
+@CODES
+def test_a_later_call_needs_new_parts(code: Code) -> None:
+    problem = Problem(64, 128, 64, 2, torch.bfloat16, code)
     problem.run(0, polls=2)
     assert not problem.run(1, polls=2).isnan().any()
     assert problem.run(1, polls=2).isnan().all()

@@ -9,7 +9,7 @@ import torch
 from wavecast.kernels.all_gather_matmul.launch import Factor, Gathered, GatherLaunch
 from wavecast.kernels.all_gather_matmul.operands import RowScales
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan, plan_all_gather_matmul
-from wavecast.kernels.all_gather_matmul.plan_hip import PIECE_BYTES, Layout
+from wavecast.kernels.async_tp.plan_hip import Layout
 from wavecast.kernels.async_tp.selection import Code
 from wavecast.kernels.async_tp.transport import Engine
 from wavecast.kernels.async_tp.workspace import Workspace
@@ -104,16 +104,7 @@ class GatherCall:
         *,
         call_columns: int,
     ) -> AllGatherMatmulPlan:
-        layout = None
-        if self._code == "hip":
-            tensors = [t for t in (shard, gathered, b, out, bias, b_inverse) if t is not None]
-            layout = Layout(
-                dtype=shard.dtype,
-                out_dtype=out.dtype,
-                bias_dtype=None if bias is None else bias.dtype,
-                b_stride=b.stride(1),
-                aligned=all(t.data_ptr() % PIECE_BYTES == 0 for t in tensors),
-            )
+        layout = Layout.of(b, out, bias, shard, gathered, b_inverse) if self._code == "hip" else None
         aligned = bias is None and is_aligned(shard, gathered, b, out)
         memory, (arch, units) = self.workspace.memory, active_arch_and_units()
         return plan_all_gather_matmul(

@@ -10,8 +10,8 @@ import torch
 from wavecast.kernels.all_gather_matmul.kernel import all_gather_matmul_kernel
 from wavecast.kernels.all_gather_matmul.launch_hip import launch_async_mm
 from wavecast.kernels.all_gather_matmul.plan import AllGatherMatmulPlan
-from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan
 from wavecast.kernels.async_tp.order import fetch_order
+from wavecast.kernels.async_tp.plan_hip import HipPlan
 from wavecast.kernels.async_tp.symmetric import COMPUTE, Publication, Stream
 from wavecast.kernels.async_tp.transport import COPIED_AT_ONCE_BYTES, TransportPlan
 from wavecast.kernels.async_tp.workspace import Workspace, scales_offset

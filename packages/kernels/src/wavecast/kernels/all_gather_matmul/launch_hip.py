@@ -6,12 +6,11 @@ from pathlib import Path
 
 import torch
 
-from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan
+from wavecast.kernels.async_tp.plan_hip import THREADS, HipPlan, kernel_name
 from wavecast.kernels.async_tp.transport import TransportPlan
 from wavecast.kernels.hip.kernel import INT32, POINTER, HipKernel
 
 SOURCE = Path(__file__).with_name("async_mm.hip")
-THREADS = 512
 PARAMETERS = (
     *(
         (name, POINTER)
@@ -32,10 +31,7 @@ PARAMETERS = (
 
 def hip_kernel(dtype: torch.dtype, out_dtype: torch.dtype) -> HipKernel:
     """The kernel for operands and results of two types."""
-    half = "f16" if dtype == torch.float16 else "bf16"
-    operand = "fp8" if dtype.itemsize == 1 else half
-    result = "f32" if out_dtype.itemsize == 4 else half
-    return HipKernel(SOURCE, f"async_mm_{operand}_{result}", PARAMETERS, THREADS)
+    return HipKernel(SOURCE, kernel_name("async_mm", dtype, out_dtype), PARAMETERS, THREADS)
 
 
 def launch_async_mm(

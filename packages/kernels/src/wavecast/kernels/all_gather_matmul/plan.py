@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from wavecast.kernels.all_gather_matmul.plan_hip import HipPlan, Layout, hip_obstacle, plan_hip
+from wavecast.kernels.all_gather_matmul.plan_hip import plan_hip
 from wavecast.kernels.async_tp.order import band_within
+from wavecast.kernels.async_tp.plan_hip import HipPlan, Layout, check_possible, hip_obstacle
 from wavecast.kernels.async_tp.transport import TIMEOUT_POLLS, Engine, TransportPlan, plan_transport
 from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
@@ -103,11 +104,10 @@ def plan_all_gather_matmul(
     hip_plan = None
     if hip is not None:
         obstacle = hip_obstacle(
-            arch=arch, shard_rows=shard_rows, columns=columns, length=length, ranks=ranks, layout=hip,
-            transport=transport,
+            arch=arch, rows=shard_rows, columns=columns, length=length, ranks=ranks, layout=hip,
+            programs=transport.most_units,
         )  # fmt: skip
-        if obstacle is not None:
-            raise ValueError(f"the kernel in HIP is asked for and not possible: {obstacle}; or use Triton's")
+        check_possible(obstacle)
         hip_plan = plan_hip(shard_rows=shard_rows, columns=columns, ranks=ranks, transport=transport)
     gemm = limited(gemm, transport, element_bytes=element_bytes, arch=arch)
     return AllGatherMatmulPlan(gemm, transport, tma=tma, hip=hip_plan)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import importlib.metadata
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -100,13 +101,21 @@ def compile_hip(path: Path, arch: str) -> CompiledHip:
     if arch not in HIP_ARCHITECTURES:
         raise ValueError(f"{path.name} is for {' and '.join(HIP_ARCHITECTURES)}, got {arch}; use the Triton kernel")
     compiler = find_compiler()
-    parts = (path.read_text(encoding="utf-8"), arch, compiler.name, *_OPTIONS)
+    parts = (*_texts(path), arch, compiler.name, *_OPTIONS)
     key = hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
     def compiled() -> bytes:
         return _run(_words(compiler, arch, "-S", str(path), "-o", "-"), path, arch, compiler)
 
     return CompiledHip(path, arch, _kept(key, ".s", compiled).decode(), compiler)
+
+
+def _texts(path: Path) -> Iterator[str]:
+    """A source and what it includes."""
+    text = path.read_text(encoding="utf-8")
+    yield text
+    for name in re.findall(r'^#include "([^"]+)"', text, re.MULTILINE):
+        yield from _texts(path.parent / name)
 
 
 @lru_cache(maxsize=1)

@@ -13,7 +13,15 @@ from wavecast.kernels.async_tp.checked import CheckedCalls, CheckedWay, describe
 from wavecast.kernels.async_tp.groups import group_of, workspace_of
 from wavecast.kernels.async_tp.messages import reduced_chunk
 from wavecast.kernels.async_tp.products import sum_in_fp32
-from wavecast.kernels.async_tp.selection import VARIABLE, Setting, Way, select_way, setting_from
+from wavecast.kernels.async_tp.selection import (
+    CODE_VARIABLE,
+    VARIABLE,
+    Setting,
+    Way,
+    code_from,
+    select_way,
+    setting_from,
+)
 from wavecast.kernels.device import launch_device
 from wavecast.kernels.grouped_gemm.operands import route_operands
 from wavecast.kernels.matmul_reduce_scatter.call import ScatterCall
@@ -59,6 +67,7 @@ def matmul_reduce_scatter(
 
     Raises:
         ValueError: wrong rank, dtype, shape or device, a size that the ranks do not divide, or another reduction.
+            (`WAVECAST_ASYNC_TP_CODE` asks for the kernel in HIP: the same where that cannot do it.)
         RuntimeError: the overlapped path is asked for and not possible.
         SignalTimeoutError: a kernel of an earlier call has given up waiting for a rank.
     """
@@ -69,8 +78,8 @@ def matmul_reduce_scatter(
         out_dtype = torch.bfloat16 if a.dtype.itemsize == 1 else a.dtype
     ranks, asked = group.size(), os.environ.get(VARIABLE) if setting is None else setting
     signature = (
-        id(group), ranks, asked, scatter_dim, reduce_op, described(a), described(b), described(a_inverse),
-        described(b_inverse), out_dtype,
+        id(group), ranks, asked, os.environ.get(CODE_VARIABLE), scatter_dim, reduce_op, described(a), described(b),
+        described(a_inverse), described(b_inverse), out_dtype,
     )  # fmt: skip
     way = _checked.get(signature)
     if way is None:
@@ -83,7 +92,7 @@ def matmul_reduce_scatter(
         way = CheckedWay(chosen, None)
         if chosen.way is Way.OVERLAPPED:
             way.route = route_operands(parts.a, b, parts.a_inverse, parts.b_inverse)
-            way.make = partial(ScatterCall, out_dtype=out_dtype, average=average)
+            way.make = partial(ScatterCall, out_dtype=out_dtype, average=average, code=code_from())
         _checked.keep(signature, way)
     way.tell("matmul_reduce_scatter")
     if way.chosen.way is Way.OVERLAPPED:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
+from wavecast.kernels.async_tp.plan_hip import HipPlan
 from wavecast.kernels.async_tp.symmetric import COMPUTE
 from wavecast.kernels.async_tp.workspace import Workspace
 from wavecast.kernels.checks import check_fits_int32
@@ -12,6 +15,7 @@ from wavecast.kernels.grouped_gemm.plan import unit_of
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan
 from wavecast.kernels.kept_launch import KeptLaunch
 from wavecast.kernels.matmul_reduce_scatter.kernel import matmul_reduce_scatter_kernel
+from wavecast.kernels.matmul_reduce_scatter.launch_hip import launch_async_rs
 from wavecast.kernels.matmul_reduce_scatter.operands import Parts
 from wavecast.kernels.matmul_reduce_scatter.plan import MatmulReduceScatterPlan
 
@@ -38,8 +42,9 @@ class ScatterLaunch:
     ) -> None:  # fmt: skip
         self._memory = memory = workspace.memory
         factor = 1.0 / memory.ranks if average else 1.0
-        self._by_tma = plan.tma is not None
-        if plan.tma is not None:
+        if plan.hip is not None:
+            self._launch = _hip_launch(workspace, parts, b, plan, plan.hip, factor)
+        elif plan.tma is not None:
             self._launch = _tma_launch(workspace, parts, b, plan, plan.tma, factor)
         else:
             self._launch = _triton_launch(workspace, parts, b, out, plan, factor)
@@ -56,16 +61,16 @@ class ScatterLaunch:
         compute = memory.stream(COMPUTE)
         memory.barrier(compute)  # what ranks have in their windows is no longer read
         with memory.launching(compute):
-            if self._by_tma:
-                self._launch((parts.a, b), (out, parts.a_inverse, parts.b_inverse))
-            else:
-                self._launch((), (parts.a, b, out, parts.a_inverse, parts.b_inverse))
+            self._launch(parts, b, out)
+
+
+Launch = Callable[[Parts, torch.Tensor, torch.Tensor], None]
 
 
 def _triton_launch(
     workspace: Workspace, parts: Parts, b: torch.Tensor, out: torch.Tensor, plan: MatmulReduceScatterPlan,
     factor: float,
-) -> KeptLaunch:  # fmt: skip
+) -> Launch:  # fmt: skip
     """By Triton's kernel for every architecture."""
     memory, gemm = workspace.memory, plan.gemm
     rows, n, k, ranks, b_stride = parts.rows, b.shape[1], parts.a.shape[1], memory.ranks, b.stride(1)
@@ -75,7 +80,7 @@ def _triton_launch(
     check_fits_int32("rows of the product, rounded up to whole tiles,", ranks * rows + gemm.block_m)
     a_inverse, b_inverse = parts.a_inverse, parts.b_inverse
     unit, n_unit = unit_of(k, b_stride), unit_of(n)
-    return KeptLaunch(
+    kept = KeptLaunch(
         matmul_reduce_scatter_kernel,
         gemm.programs,
         stay=(
@@ -97,19 +102,20 @@ def _triton_launch(
             **gemm.constants,
         },
     )
+    return lambda parts, b, out: kept((), (parts.a, b, out, parts.a_inverse, parts.b_inverse))
 
 
 def _tma_launch(
     workspace: Workspace, parts: Parts, b: torch.Tensor, plan: MatmulReduceScatterPlan, tma: TmaPlan,
     factor: float,
-) -> KeptLaunch:  # fmt: skip
+) -> Launch:  # fmt: skip
     """Through the tensor memory accelerator."""
     from wavecast.kernels.grouped_gemm.launch_tma import per_line
     from wavecast.kernels.matmul_reduce_scatter.kernel_tma import matmul_reduce_scatter_tma_kernel
     from wavecast.kernels.tma import descriptor
 
     memory, k = workspace.memory, parts.a.shape[1]
-    return KeptLaunch(
+    kept = KeptLaunch(
         matmul_reduce_scatter_tma_kernel,
         tma.programs,
         describe=lambda a, b: (
@@ -126,6 +132,17 @@ def _tma_launch(
             "num_warps": 4,
         },
     )  # fmt: skip
+    return lambda parts, b, out: kept((parts.a, b), (out, parts.a_inverse, parts.b_inverse))
+
+
+def _hip_launch(
+    workspace: Workspace, parts: Parts, b: torch.Tensor, plan: MatmulReduceScatterPlan, hip: HipPlan, factor: float
+) -> Launch:  # fmt: skip
+    """By the kernel in HIP."""
+    window = _own_window(workspace, parts, b)
+    return lambda parts, b, out: launch_async_rs(
+        hip, workspace, parts, b, out, window=window, polls=plan.polls, factor=factor, in_turns=plan.peers > 1
+    )
 
 
 def _own_window(workspace: Workspace, parts: Parts, b: torch.Tensor) -> torch.Tensor:

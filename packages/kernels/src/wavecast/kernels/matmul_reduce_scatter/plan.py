@@ -6,9 +6,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from wavecast.kernels.async_tp.order import band_within
+from wavecast.kernels.async_tp.plan_hip import BAND, TILE, HipPlan, Layout, check_possible, hip_obstacle
 from wavecast.kernels.async_tp.transport import TIMEOUT_POLLS
 from wavecast.kernels.device import compute_units
-from wavecast.kernels.grouped_gemm.plan import GemmPlan, candidates, plan_gemm
+from wavecast.kernels.grouped_gemm.plan import XCDS, GemmPlan, candidates, plan_gemm
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
 from wavecast.kernels.tma import ALIGNMENT
 
@@ -26,6 +27,7 @@ class MatmulReduceScatterPlan:
         reason: why, in a few sentences.
         peers: ranks whose parts are computed at a time: one, or all others in turns.
         tma: tiles of the product for the tensor memory accelerator, which then are used instead of ``gemm``'s.
+        hip: the kernel in HIP, which then is used instead of Triton's.
     """
 
     gemm: GemmPlan
@@ -33,6 +35,7 @@ class MatmulReduceScatterPlan:
     reason: str
     peers: int = 1
     tma: TmaPlan | None = None
+    hip: HipPlan | None = None
 
 
 @lru_cache
@@ -46,6 +49,7 @@ def plan_matmul_reduce_scatter(
     arch: str | None,
     full_mesh: bool = False,
     tma_stride_bytes: int | None = None,
+    hip: Layout | None = None,
     units: int | None = None,
 ) -> MatmulReduceScatterPlan:
     """The plan of (ranks * rows, length) times (length, columns), of which every rank keeps ``rows`` rows.
@@ -59,7 +63,11 @@ def plan_matmul_reduce_scatter(
         full_mesh: see `plan_transport`.
         tma_stride_bytes: bytes between columns of b, of operands that begin at multiples of 16 bytes: what the tensor
             memory accelerator can then do is left to it. None: it cannot.
+        hip: tensors for which the kernel in HIP is asked for.
         units: compute units of the device, see `plan_transport`.
+
+    Raises:
+        ValueError: the kernel in HIP is asked for and cannot do it.
     """
     gemm = plan_gemm(rows, columns, length, ranks, element_bytes=element_bytes, arch=arch, largest=LARGEST_TILE)
     units = compute_units(arch) if units is None else units
@@ -69,7 +77,8 @@ def plan_matmul_reduce_scatter(
     tma = None
     if tma_stride_bytes is not None:
         tma = _plan_tma(rows, columns, length, ranks, element_bytes, arch, tma_stride_bytes, units)
-    tiles, peers, order = gemm if tma is None else tma, 1, "the farthest first"
+    hip_plan = None if hip is None else _plan_hip(rows, columns, length, ranks, arch, hip, units)
+    tiles, peers, order = hip_plan or tma or gemm, 1, "the farthest first"
     if full_mesh and tma is None and ranks > 2:
         peers = ranks - 1
         order = f"in turns, since each of {peers} peers has a link of its own"
@@ -77,7 +86,7 @@ def plan_matmul_reduce_scatter(
         gemm, TIMEOUT_POLLS,
         f"{tiles.reason}; programs write fp32 sums into the windows of the ranks that they are for, {order}, and "
         "signal them: nothing else moves data, no unit is left free",
-        peers, tma,
+        peers, tma, hip_plan,
     )  # fmt: skip
 
 
@@ -102,6 +111,22 @@ def _plan_tma(
     tma = plan_tma_grouped(element_bytes=element_bytes, out_bytes=4)
     tiles = ranks * -(-rows // tma.block_m) * -(-columns // tma.block_n)
     return replace(tma, programs=max(min(units, tma.programs, tiles), 1), band=band_within(rows, tma.block_m, tma.band))
+
+
+def _plan_hip(
+    rows: int, columns: int, length: int, ranks: int, arch: str | None, layout: Layout, units: int
+) -> HipPlan:  # fmt: skip
+    """The grid of the kernel in HIP.
+
+    Raises:
+        ValueError: it cannot do it.
+    """
+    obstacle = hip_obstacle(
+        arch=arch, rows=rows, columns=columns, length=length, ranks=ranks, layout=layout, programs=units
+    )
+    check_possible(obstacle)
+    tiles = ranks * -(-rows // TILE) * -(-columns // TILE)
+    return HipPlan(max(min(units, tiles) // XCDS * XCDS, XCDS), band=band_within(rows, TILE, BAND))
 
 
 def window_bytes(rows: int, columns: int, ranks: int) -> int:
