@@ -189,7 +189,7 @@ def test_channel_imbalance_of_strides(device: Device, stride_lines: int, plain: 
     for number, l2_map in enumerate(maps):
         shift, bits, _, hash_on = l2_map
         channel = [channel_of(line, shift, bits, hash_on) for line in lines]
-        np.add.at(load.counts[number], (0, np.arange(8192) // 64, channel), 1)
+        np.add.at(load.counts[0, :, number], (np.arange(8192) // 64, channel), 1)
     load.close()
     assert load.imbalance == pytest.approx((hashed, plain), rel=0.03)
     load.close()

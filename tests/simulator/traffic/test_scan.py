@@ -62,7 +62,7 @@ def scanned(records: np.ndarray, tables: InstructionTables, shapes: int) -> tupl
     """Counters, events and channel loads."""
     counts = np.zeros((len(OPCODES), COUNTS), dtype=np.int64)
     events, cursor = np.zeros(200_000, dtype=EVENT), start_of_trace()
-    channels = np.zeros((len(MAPS), XCDS, STEPS, CHANNELS), dtype=np.int64)
+    channels = np.zeros((XCDS, STEPS, len(MAPS), CHANNELS), dtype=np.int32)
     taken = scan(
         *(records[name] for name in ("instruction", "wave", "workgroup", "exec")),
         words_of(records),
@@ -92,7 +92,7 @@ def plainly(records: np.ndarray, tables: InstructionTables) -> tuple[np.ndarray,
     """Counters, (line, bytes, order, instruction, workgroup) of every event, and channel loads."""
     counts = np.zeros((len(OPCODES), COUNTS), dtype=np.int64)
     events: list[tuple[int, ...]] = []
-    load = np.zeros((len(MAPS), XCDS, STEPS, CHANNELS), dtype=np.int64)
+    load = np.zeros((XCDS, STEPS, len(MAPS), CHANNELS), dtype=np.int32)
     order: Counter[tuple[int, int]] = Counter()
     for record in records:
         index, mask, address = int(record["instruction"]), int(record["exec"]), record["address"].tolist()
@@ -133,7 +133,7 @@ def plainly(records: np.ndarray, tables: InstructionTables) -> tuple[np.ndarray,
             events.append((line, sum(1 << byte for byte in places), order[stream], index, stream[0]))
             for number, hashed in enumerate((True, False)):
                 channel = reference.l2_channel(line, hashed=hashed)
-                load[number, stream[0] % XCDS, order[stream], channel] += 1 if is_read else by_line[line]
+                load[stream[0] % XCDS, order[stream], number, channel] += 1 if is_read else by_line[line]
         order[stream] += 1
     return counts, events, load
 
@@ -192,7 +192,7 @@ def test_a_trace_in_pieces_is_taken_as_a_whole(
                 events,
                 slots,
             ),
-            *(np.zeros((len(MAPS), XCDS, STEPS, CHANNELS), np.int64), MAPS, cursor, 27 if done < 27 else 100, 1),
+            *(np.zeros((XCDS, STEPS, len(MAPS), CHANNELS), np.int32), MAPS, cursor, 27 if done < 27 else 100, 1),
         )
         stops.append((done, int(cursor[Cursor.EVENTS]), int(cursor[Cursor.SLOT])))
         cursor[Cursor.EVENTS], cursor[Cursor.SETTLED], cursor[Cursor.SLOT] = 0, 0, -1

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from wavecast.simulator.compiled import compiled
+from wavecast.simulator.compiled import compiled, compiled_borrowing
 from wavecast.simulator.execute.layout import CODE_BASE, CODE_STEP, Context, Fault, Row, RowKind
 from wavecast.simulator.program.instruction import EXEC, SCC, VCC
 
@@ -124,7 +124,7 @@ def _call(typing_context, helper, scalars, vectors, context, arguments):  # type
     return signature, generate
 
 
-@compiled
+@compiled_borrowing
 def run(  # type: ignore[no-untyped-def]
     table,
     scalars,
@@ -187,7 +187,7 @@ def run(  # type: ignore[no-untyped-def]
     return _DONE
 
 
-@compiled
+@compiled_borrowing
 def _next_wave(waves, progress):  # type: ignore[no-untyped-def]
     """Move on to the next wave that can run, in a circle; returns whether the workgroup has one.
 
@@ -213,7 +213,7 @@ def _next_wave(waves, progress):  # type: ignore[no-untyped-def]
         progress[_P_WAVE] = 0
 
 
-@compiled
+@compiled_borrowing
 def _record(runs, progress, wave, first, end):  # type: ignore[no-untyped-def]
     """Add a run to the recording, which has room for it."""
     count = progress[_P_RUNS]
@@ -233,7 +233,7 @@ def _record(runs, progress, wave, first, end):  # type: ignore[no-untyped-def]
     progress[_P_RUNS] = count + 1
 
 
-@compiled
+@compiled_borrowing
 def _run_wave(  # type: ignore[no-untyped-def]
     table, scalars, vectors, context, waves, transfers, progress, launch, is_recorded, runs
 ):

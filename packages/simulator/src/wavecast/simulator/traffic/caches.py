@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from wavecast.simulator.compiled import compiled
+from wavecast.simulator.compiled import compiled, compiled_borrowing
 from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.l2_map import L2Map, hashed_map, l2_set_of
 
@@ -303,10 +303,14 @@ def is_followed(line: Any, stride: Any) -> Any:
     """
     pairs = np.uint64(stride)
     while pairs > np.uint64(1):
-        if (mixed(line >> np.uint64(1)) ^ line) & np.uint64(1):
+        # Two choices at once: a processor cannot foresee how one ends, and most lines lose one of two.
+        lost = mixed(line >> np.uint64(1)) ^ line
+        if pairs > np.uint64(2):
+            lost |= mixed(line >> np.uint64(2)) ^ (line >> np.uint64(1))
+        if lost & np.uint64(1):
             return False
-        line >>= np.uint64(1)
-        pairs >>= np.uint64(1)
+        line >>= np.uint64(2)
+        pairs >>= np.uint64(2)
     return True
 
 
@@ -346,7 +350,7 @@ def set_of(line: Any, sets: Any) -> Any:
     return np.int64(((mixed(line) >> np.uint64(32)) * np.uint64(sets)) >> np.uint64(32))
 
 
-@compiled
+@compiled_borrowing
 def find_way(tags: np.ndarray, used: np.ndarray, line: Any, now: Any) -> Any:
     """(way, hit): where the line is, or the way that it replaces; the way counts as used now."""
     for way in range(tags.shape[0]):
@@ -433,7 +437,7 @@ def _open(sets: np.ndarray, number: Any) -> Any:
     return True
 
 
-@compiled
+@compiled_borrowing
 def _open_l2(
     tags: np.ndarray,
     used: np.ndarray,
@@ -450,7 +454,7 @@ def _open_l2(
             masks[xcd, index, way, 0] = masks[xcd, index, way, 1] = np.uint64(0)
 
 
-@compiled
+@compiled_borrowing
 def _touch_mall(
     tags: np.ndarray,
     used: np.ndarray,
@@ -476,7 +480,7 @@ def _touch_mall(
     return hit
 
 
-@compiled
+@compiled_borrowing
 def _fill_mall(
     lines: np.ndarray,
     tags: np.ndarray,
@@ -491,7 +495,7 @@ def _fill_mall(
         _touch_mall(tags, used, dirty, sets, line, np.uint8(0), totals, clock[0])
 
 
-@compiled
+@compiled_borrowing
 def _write_back(
     line: Any,
     low: Any,
@@ -510,7 +514,7 @@ def _write_back(
     _touch_mall(mall_tags, mall_used, mall_dirty, mall_sets, line, _sectors(low, high), totals, now)
 
 
-@compiled
+@compiled_borrowing
 def missed_slot(missed: np.ndarray, line: Any) -> Any:
     """Entry of a line, or the free one where it belongs."""
     mask = len(missed) - 1
@@ -520,7 +524,7 @@ def missed_slot(missed: np.ndarray, line: Any) -> Any:
     return slot
 
 
-@compiled
+@compiled_borrowing
 def _move_missed(missed: np.ndarray, grown: np.ndarray) -> Any:
     for place in range(len(missed)):
         if missed[place, 1] != 0:
@@ -529,7 +533,7 @@ def _move_missed(missed: np.ndarray, grown: np.ndarray) -> Any:
             grown[at, 1] = missed[place, 1]
 
 
-@compiled
+@compiled_borrowing
 def _run(
     events: np.ndarray,
     order: np.ndarray,
@@ -631,7 +635,7 @@ def _run(
     clock[0] = now
 
 
-@compiled
+@compiled_borrowing
 def _drain(
     l2_tags: np.ndarray,
     l2_masks: np.ndarray,
@@ -672,7 +676,7 @@ def _lines_of_set(lines: Any, index: Any, sets: Any, ways: Any) -> Any:
     return np.int64(lines * (index + 1) / sets) - np.int64(lines * index / sets)
 
 
-@compiled
+@compiled_borrowing
 def _oldest(used: np.ndarray) -> Any:
     oldest = 0
     for way in range(1, len(used)):
@@ -681,7 +685,7 @@ def _oldest(used: np.ndarray) -> Any:
     return oldest
 
 
-@compiled
+@compiled_borrowing
 def _pass_over_l2(
     tags: np.ndarray,
     used: np.ndarray,
@@ -717,7 +721,7 @@ def _pass_over_l2(
                 held[1] = np.uint64(0)
 
 
-@compiled
+@compiled_borrowing
 def _pass_over_mall(
     tags: np.ndarray,
     used: np.ndarray,

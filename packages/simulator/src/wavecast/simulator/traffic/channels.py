@@ -6,10 +6,12 @@ That is the worst case; waves that drift apart spread better.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from wavecast.simulator.compiled import compiled
-from wavecast.simulator.traffic.l2_map import L2Map
+from wavecast.simulator.compiled import compiled, compiled_inline
+from wavecast.simulator.traffic.l2_map import L2Map, channel_of
 
 # Steps of a wave's memory stream that are told apart; longer streams wrap round.
 STEPS = 4096
@@ -27,12 +29,12 @@ class ChannelLoad:
         num_xcd: XCDs.
 
     Attributes:
-        counts: int64 (maps, XCDs, STEPS, channels).
+        counts: int32 (XCDs, STEPS, maps, channels): what one instruction adds to lies together.
         maps: int64 (maps, fields of ``L2Map``).
     """
 
     def __init__(self, maps: tuple[L2Map, ...], num_xcd: int) -> None:
-        shape = len(maps), num_xcd, STEPS, maps[0].channels
+        shape = num_xcd, STEPS, len(maps), maps[0].channels
         self.counts = _zeros(shape)
         self.maps = np.array(maps, dtype=np.int64)
         self._hottest, self._total = np.zeros(len(maps), dtype=np.int64), np.zeros(len(maps), dtype=np.int64)
@@ -54,9 +56,9 @@ class ChannelLoad:
         Args:
             steps: Steps that any of them has taken.
         """
-        reached = self.counts[:, :, :steps]
-        for number, counts in enumerate(reached):
-            hottest, total = _windows(counts)
+        reached = self.counts[:, :steps]
+        for number in range(len(self.maps)):
+            hottest, total = _windows(reached[:, :, number])
             self._hottest[number] += hottest
             self._total[number] += total
         reached[:] = 0
@@ -66,8 +68,36 @@ def _zeros(shape: tuple[int, ...]) -> np.ndarray:
     try:
         spare = _spare.pop()
     except IndexError:
-        return np.zeros(shape, dtype=np.int64)
-    return spare if spare.shape == shape else np.zeros(shape, dtype=np.int64)
+        return np.zeros(shape, dtype=np.int32)
+    return spare if spare.shape == shape else np.zeros(shape, dtype=np.int32)
+
+
+@compiled_inline
+def add_requests(
+    counts: np.ndarray,
+    maps: np.ndarray,
+    lines: np.ndarray,
+    weights: np.ndarray,
+    count: Any,
+    first_line: Any,
+    is_read: Any,
+) -> Any:
+    """Add the requests of one wave instruction.
+
+    Args:
+        counts: int32 (maps, channels), of its XCD and step.
+        maps: int64 (maps, fields), of ``ChannelLoad``.
+        lines: uint64, lines that it touches, less the first one, modulo 2**64.
+        weights: int16, write requests to each.
+        count: Lines.
+        first_line: uint64.
+        is_read: Whether it makes one request a line.
+    """
+    for number in range(len(maps)):
+        shift, bits, hashed = maps[number, 0], maps[number, 1], maps[number, 3]
+        for position in range(count):
+            channel = channel_of(lines[position] + first_line, shift, bits, hashed)
+            counts[number, channel] += 1 if is_read else weights[position]
 
 
 @compiled

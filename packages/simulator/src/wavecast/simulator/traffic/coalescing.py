@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from wavecast.simulator.compiled import compiled
+from wavecast.simulator.compiled import compiled, compiled_borrowing
 
 SEGMENT_SHIFT = 6
 LINE_SHIFT = 7
@@ -52,7 +52,7 @@ class Count(IntEnum):
 COUNTS = len(Count)
 
 
-@compiled
+@compiled_borrowing
 def _position(values: np.ndarray, count: Any, value: Any) -> Any:
     """Position of ``value`` in the first ``count`` entries, or ``count``; for a handful of entries."""
     for position in range(count):
@@ -61,7 +61,7 @@ def _position(values: np.ndarray, count: Any, value: Any) -> Any:
     return count
 
 
-@compiled
+@compiled_borrowing
 def _find_slot(table: np.ndarray, lines: np.ndarray, count: Any, line: Any) -> Any:
     """Slot of ``table`` that points to ``line``, or the free one where it belongs.
 
@@ -76,7 +76,7 @@ def _find_slot(table: np.ndarray, lines: np.ndarray, count: Any, line: Any) -> A
         slot = (slot + 1) & (_SLOTS - 1)
 
 
-@compiled
+@compiled_borrowing
 def touch_lines(
     address: np.ndarray, exec_mask: Any, width: Any, lines: np.ndarray, masks: np.ndarray, table: np.ndarray
 ) -> Any:
@@ -127,7 +127,7 @@ def touch_lines(
     return count
 
 
-@compiled
+@compiled_borrowing
 def _quad_shape(address: np.ndarray, exec_mask: Any, quad: Any, width: Any, segments: np.ndarray) -> Any:
     """Segments, cycles, shape (0 scattered, 1 contiguous, 2 uniform) and first lane of a quad with an active lane.
 
@@ -176,7 +176,7 @@ def _quad_shape(address: np.ndarray, exec_mask: Any, quad: Any, width: Any, segm
     return count, clk, 2 if uniform else 1 if contiguous else 0, first_lane
 
 
-@compiled
+@compiled_borrowing
 def walk_quads(
     address: np.ndarray,
     exec_mask: Any,
@@ -196,7 +196,7 @@ def walk_quads(
         lines: Line numbers from ``touch_lines``.
         line_count: Their number.
         table: What ``touch_lines`` left in its table.
-        weights: int64[MAX_LINES], filled with the requests that go to each line.
+        weights: int16[MAX_LINES], filled with the requests that go to each line.
         segments: uint64[16], scratch.
 
     Returns:
@@ -245,7 +245,7 @@ def _ends_partial(is_run: Any, run_bytes: Any) -> Any:
     return 1 if is_run and run_bytes < _SEGMENT_BYTES else 0
 
 
-@compiled
+@compiled_borrowing
 def lds_cycles(
     address: np.ndarray,
     exec_mask: Any,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from wavecast.simulator.compiled import compiled
+from wavecast.simulator.compiled import compiled, compiled_borrowing
 from wavecast.simulator.traffic.caches import is_followed
 
 
@@ -371,7 +371,7 @@ def common(first: np.ndarray, second: np.ndarray) -> Any:
     return count
 
 
-@compiled
+@compiled_borrowing
 def _slot(table: np.ndarray, line: Any) -> Any:
     """Entry of a line, or the free one where it belongs."""
     mask = len(table) - 1
@@ -381,7 +381,7 @@ def _slot(table: np.ndarray, line: Any) -> Any:
     return slot
 
 
-@compiled
+@compiled_borrowing
 def _insert(
     table: np.ndarray,
     events: np.ndarray,
@@ -423,14 +423,14 @@ def _insert(
     return new
 
 
-@compiled
+@compiled_borrowing
 def _gather(table: np.ndarray, places: np.ndarray, found: np.ndarray) -> None:
     """Copy entries; several times as fast as an array of places is for records."""
     for position in range(len(places)):
         found[position] = table[places[position]]
 
 
-@compiled
+@compiled_borrowing
 def _rehash(table: np.ndarray, grown: np.ndarray) -> None:
     for position in range(len(table)):
         if table[position]["cluster"] != 0:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from wavecast.simulator.compiled import compiled
+from wavecast.simulator.compiled import compiled, compiled_borrowing
 from wavecast.simulator.devices import Device
 from wavecast.simulator.traffic.caches import (
     ATOMIC,
@@ -93,7 +93,7 @@ def clear(l1: np.ndarray) -> Any:
     l1[:] = EMPTY
 
 
-@compiled
+@compiled_borrowing
 def send_written(row: np.ndarray, way: Any, levels: np.ndarray) -> Any:
     """Send what was written to a line to the L2, and forget it.
 
@@ -114,7 +114,7 @@ def send_written(row: np.ndarray, way: Any, levels: np.ndarray) -> Any:
         row[field * ways + way] = np.uint64(0)
 
 
-@compiled
+@compiled_borrowing
 def send_all_written(l1: np.ndarray, levels: np.ndarray) -> Any:
     """Send what a workgroup has written when it ends."""
     for index in range(l1.shape[0]):
@@ -124,7 +124,7 @@ def send_all_written(l1: np.ndarray, levels: np.ndarray) -> Any:
                 send_written(row, way, levels)
 
 
-@compiled
+@compiled_borrowing
 def _write(row: np.ndarray, event: Any, now: Any, levels: np.ndarray) -> Any:
     """Take in a write."""
     ways = len(row) // _FIELDS
@@ -141,7 +141,7 @@ def _write(row: np.ndarray, event: Any, now: Any, levels: np.ndarray) -> Any:
     row[_WRITER * ways + way] = np.uint64(event["instruction"] + 1)
 
 
-@compiled
+@compiled_borrowing
 def _oldest_way(row: np.ndarray, line: Any) -> Any:
     """(way, hit): where the line is, or a place for it: a free one, or that of the line unused for longest."""
     ways = len(row) // _FIELDS
@@ -156,7 +156,7 @@ def _oldest_way(row: np.ndarray, line: Any) -> Any:
     return oldest, False
 
 
-@compiled
+@compiled_borrowing
 def way_of(tags: np.ndarray, line: Any, misses: Any) -> Any:
     """(way, hit): where the line is, or a place for it: a free one, or one that looks random and is the same each time.
 
@@ -205,10 +205,26 @@ def settle(
         One beyond the last event that is left.
     """
     part = events[first:last]
+    _read_and_write(l1, part, in_step(part["order"]), levels, rows, misses_by_round, is_sectored, is_hashed)
+    return first + thin_out(part, stride)
+
+
+@compiled_borrowing
+def _read_and_write(
+    l1: np.ndarray,
+    part: np.ndarray,
+    positions: np.ndarray,
+    levels: np.ndarray,
+    rows: np.ndarray,
+    misses_by_round: np.ndarray,
+    is_sectored: Any,
+    is_hashed: Any,
+) -> Any:
+    """Send the events of a workgroup through its L1 in the order of their positions; arguments as of ``settle``."""
     misses, now = np.uint64(0), np.uint64(0)
     # Lines of one execution follow one another.
     wave, order, has_missed = -1, -1, False
-    for position in in_step(part["order"]):
+    for position in positions:
         event = part[position]
         now += np.uint64(1)
         if is_sectored and event["kind"] == WRITE:
@@ -246,7 +262,6 @@ def settle(
                 levels[event["instruction"], Level.L2_SECTORS] += missing >> sector & 1
             misses += np.uint64(1)
             tags[way] = line
-    return first + thin_out(part, stride)
 
 
 @compiled

@@ -64,11 +64,19 @@ def _folded(bits: Any, width: Any, hashed: Any) -> Any:
     """The lowest ``width`` bits, with all groups of as many above them on top if hashed."""
     mask = (np.uint64(1) << np.uint64(width)) - np.uint64(1)
     if hashed and width and width & (width - 1) == 0:
-        # Halves upon halves: the loop over all groups, in fewer steps.
-        shift = 32
-        while shift >= width:
-            bits ^= bits >> np.uint64(shift)
-            shift //= 2
+        # Halves upon halves: the loop over all groups, in fewer steps. Written out, since every line comes by here.
+        if width <= 32:
+            bits ^= bits >> np.uint64(32)
+        if width <= 16:
+            bits ^= bits >> np.uint64(16)
+        if width <= 8:
+            bits ^= bits >> np.uint64(8)
+        if width <= 4:
+            bits ^= bits >> np.uint64(4)
+        if width <= 2:
+            bits ^= bits >> np.uint64(2)
+        if width <= 1:
+            bits ^= bits >> np.uint64(1)
         return bits & mask
     fold = bits & mask
     while hashed and bits:

@@ -7,13 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from wavecast.simulator.compiled import compiled
+from wavecast.simulator.compiled import compiled, compiled_borrowing
 from wavecast.simulator.execute.trace import RECORD
 from wavecast.simulator.traffic.caches import READ, ROUNDS, WRITE, is_followed
-from wavecast.simulator.traffic.channels import STEPS
+from wavecast.simulator.traffic.channels import STEPS, add_requests
 from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count
 from wavecast.simulator.traffic.l1 import clear, send_all_written, settle
-from wavecast.simulator.traffic.l2_map import channel_of
 from wavecast.simulator.traffic.shapes import (
     Fact,
     Shapes,
@@ -47,7 +46,7 @@ def start_of_trace() -> np.ndarray:
     return cursor
 
 
-@compiled
+@compiled_borrowing
 def scan(
     instructions: np.ndarray,
     waves: np.ndarray,
@@ -95,7 +94,7 @@ def scan(
         misses: Of ``settle``, added to.
         events: ``EVENT``, filled.
         slots: int64, filled with the workgroups of the batch.
-        channels: int64 (maps, XCDs, STEPS, channels), requests, added to.
+        channels: int32 (XCDs, STEPS, maps, channels), requests, added to.
         maps: int64 (maps, fields), of ``ChannelLoad``.
         cursor: int64, one entry a ``Cursor``.
         window_end: First workgroup that is not co-resident with those of the batch.
@@ -106,7 +105,7 @@ def scan(
     Returns:
         Records taken: all, unless the batch is full or the next workgroup is beyond the window.
     """
-    xcds = channels.shape[1]
+    xcds = channels.shape[0]
     facts, execs, distance, active = shapes.facts, shapes.exec, shapes.distance, shapes.active
     lines, touched, weights = shapes.lines, shapes.masks, shapes.weights
     used = cursor[Cursor.EVENTS]
@@ -152,12 +151,10 @@ def scan(
             before = rounds[wave, rows[index]]
             rounds[wave, rows[index]] = min(before + 1, ROUNDS - 1)
         xcd, step, first_line = workgroup % xcds, order[wave], base >> np.uint64(LINE_SHIFT)
-        for position in range(facts[row, Fact.LINES]):
+        touching = facts[row, Fact.LINES]
+        add_requests(channels[xcd, step % STEPS], maps, lines[row], weights[row], touching, first_line, is_read)
+        for position in range(touching):
             line = lines[row, position] + first_line
-            requests = 1 if is_read else weights[row, position]
-            for number in range(len(maps)):
-                channel = channel_of(line, maps[number, 0], maps[number, 1], maps[number, 3])
-                channels[number, xcd, step % STEPS, channel] += requests
             if kind == WRITE and not is_followed(line, stride):
                 continue
             event = events[used]

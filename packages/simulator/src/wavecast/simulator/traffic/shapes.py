@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from wavecast.simulator.compiled import compiled
+from wavecast.simulator.compiled import compiled, compiled_borrowing, compiled_inline
 from wavecast.simulator.traffic.coalescing import LINE_SHIFT, MAX_LINES, Count, lds_cycles, touch_lines, walk_quads
 from wavecast.simulator.traffic.tables import LDS, Column
 
@@ -52,7 +52,7 @@ class Shapes(NamedTuple):
         active: uint64 (shapes, 64), all ones in active lanes.
         lines: uint64 (shapes, MAX_LINES), line numbers less that of the first active lane, modulo 2**64.
         masks: uint64 (shapes, MAX_LINES, 2), bytes touched in each.
-        weights: int64 (shapes, MAX_LINES), write requests to each.
+        weights: int16 (shapes, MAX_LINES), write requests to each.
         table: Scratch of ``touch_lines``.
         segments: Scratch of ``walk_quads``.
         dwords: Scratch of ``lds_cycles``.
@@ -105,7 +105,7 @@ def _new_shapes(count: int) -> Shapes:
         active=np.zeros((count, _LANES), dtype=np.uint64),
         lines=np.zeros((count, MAX_LINES), dtype=np.uint64),
         masks=np.zeros((count, MAX_LINES, 2), dtype=np.uint64),
-        weights=np.zeros((count, MAX_LINES), dtype=np.int64),
+        weights=np.zeros((count, MAX_LINES), dtype=np.int16),
         table=np.zeros((2, 256), dtype=np.int64),
         segments=np.zeros(16, dtype=np.uint64),
         dwords=np.zeros((64, 8, 64), dtype=np.uint64),
@@ -113,7 +113,7 @@ def _new_shapes(count: int) -> Shapes:
     )
 
 
-@compiled
+@compiled_borrowing
 def first_active(exec_mask: Any) -> Any:
     """First active lane; 0 if none is."""
     for lane in range(_LANES):
@@ -122,7 +122,7 @@ def first_active(exec_mask: Any) -> Any:
     return 0
 
 
-@compiled
+@compiled_borrowing
 def row_of(instruction: Any, exec_mask: Any, phase: Any, rows: Any) -> Any:
     """Where the shape of a record belongs.
 
@@ -136,7 +136,7 @@ def row_of(instruction: Any, exec_mask: Any, phase: Any, rows: Any) -> Any:
     return np.int64((key * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(40)) & (rows - 1)
 
 
-@compiled
+@compiled_inline
 def is_known(
     facts: np.ndarray,
     execs: np.ndarray,
@@ -175,7 +175,7 @@ def is_known(
     return different == np.uint64(0)
 
 
-@compiled
+@compiled_borrowing
 def describe(
     shapes: Shapes,
     row: Any,
@@ -215,7 +215,7 @@ def describe(
         _describe_lines(shapes, row, exec_mask, address, base, columns[Column.WIDTH])
 
 
-@compiled
+@compiled_borrowing
 def _describe_lds(
     shapes: Shapes, facts: np.ndarray, exec_mask: Any, address: np.ndarray, columns: np.ndarray, phases: np.ndarray
 ) -> Any:
@@ -235,7 +235,7 @@ def _describe_lds(
         facts[Fact.LDS_FREE_CLK] += free
 
 
-@compiled
+@compiled_borrowing
 def _describe_lines(shapes: Shapes, row: Any, exec_mask: Any, address: np.ndarray, base: Any, width: Any) -> Any:
     facts, lines, masks, weights = shapes.facts[row], shapes.lines[row], shapes.masks[row], shapes.weights[row]
     count = touch_lines(address, exec_mask, width, lines, masks, shapes.table)
@@ -264,7 +264,7 @@ def bits_of(word: Any) -> Any:
     return count
 
 
-@compiled
+@compiled_borrowing
 def add_counts(
     counts: np.ndarray, facts: np.ndarray, columns: np.ndarray, instruction: Any, row: Any, is_read: Any
 ) -> Any:
