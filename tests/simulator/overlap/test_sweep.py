@@ -96,12 +96,25 @@ def test_the_parts_of_a_verdict_add_up_and_one_link_of_seven_is_named() -> None:
     prices = Prices(node)
     outcome = simulate(all_gather_matmul(product, node, "decomposed"), node, prices)
     whole_us = prices(matmul(product, product.m)).alone_us
-    verdict = judge(outcome, node, whole_us=whole_us, collective=collective_time("all-gather", 2**27, node))
+    verdict = judge(outcome, node, whole_us=whole_us, collective_us=collective_time("all-gather", 2**27, node).us)
     assert verdict.product_us + verdict.exposed_us == pytest.approx(verdict.total_us)
     assert verdict.moving_us + verdict.idle_us == pytest.approx(verdict.exposed_us)
     assert verdict.product_us == pytest.approx(whole_us + verdict.stretch_us)
     assert verdict.lanes == 2
     assert "copies use 2 of 7 links at a time" in verdict.reason
+
+
+def test_scales_that_are_gathered_too_count_as_what_could_be_hidden() -> None:
+    product = Product(4096, 1024, 512, "fp8")
+    (answer,) = sweep([Configuration(GATHER, product, 2, "sequence", "h200")], jobs=1)
+    assert answer.verdict is not None
+    node = Node(load_device("h200"), 2)
+    whole_us = Prices(node)(matmul(product, product.m)).alone_us
+    gathered = [collective_time("all-gather", size, node).us for size in (4096 * 512, 4096 * 4)]
+    assert answer.verdict.total_us == pytest.approx(whole_us + sum(gathered))
+    assert answer.verdict.reason.startswith(
+        f"the {sum(gathered):,.0f} µs collective and the {whole_us:,.0f} µs product"
+    )
 
 
 def test_what_starves_is_named() -> None:

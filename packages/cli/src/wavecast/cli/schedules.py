@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from wavecast.simulator.timing.prediction import Sensitivity
 
 _PRODUCT = "product alone"
-_NETWORK = "link.nic_"
-"""Constants of what leads out of a node, which a schedule of one does not use."""
+_ELSEWHERE = ("link.nic_", "link.ring_plateau", "link.captured_")
+"""Constants of what leads out of a node and of graphs, which a schedule here does not use."""
 
 
 def predict_schedule(
@@ -116,8 +116,8 @@ def _ways(ways: Mapping[str, float | None]) -> str:
 
 
 def _is_alone(schedule: Schedule) -> bool:
-    """Whether it is one kernel: nothing runs beside it, so there is nothing to say of what overlaps."""
-    return all(len(stream.operations) == 1 for stream in schedule.program.streams)
+    """Whether it is the product or what it is to hide: nothing runs beside it, and nothing is to say of overlap."""
+    return schedule.product is None or not schedule.collectives
 
 
 def _bound_alone(schedule: Schedule) -> str:
@@ -125,12 +125,11 @@ def _bound_alone(schedule: Schedule) -> str:
 
 
 def _judge(schedule: Schedule, prices: Prices, outcome: Outcome) -> Verdict:
-    from wavecast.simulator.overlap.collectives import collective_time
     from wavecast.simulator.overlap.verdict import judge
 
     assert schedule.product is not None
-    collective = collective_time(schedule.collective, schedule.collective_bytes, schedule.node)
-    return judge(outcome, schedule.node, whole_us=prices(schedule.product).alone_us, collective=collective)
+    collective_us = sum(prices(kernel).alone_us for kernel in schedule.collectives)
+    return judge(outcome, schedule.node, whole_us=prices(schedule.product).alone_us, collective_us=collective_us)
 
 
 def _uncertainty(schedule: Schedule, prices: Prices, point_us: float) -> tuple[tuple[Effect, ...], tuple[float, float]]:
@@ -155,7 +154,7 @@ def _uncertainty(schedule: Schedule, prices: Prices, point_us: float) -> tuple[t
         low, high = _product_range(schedule.product, node.device)
         others.append(Sensitivity(_PRODUCT, scaled_us(low), scaled_us(high)))
     device = node.device
-    keys = tuple(key for key in device.uncertain_links if not key.startswith(_NETWORK))
+    keys = tuple(key for key in device.uncertain_links if not key.startswith(_ELSEWHERE))
     moved = sensitivities(time_us, device, point_us=point_us, others=others, keys=keys)
     return tuple(_effect(entry, device) for entry in moved), interval(time_us, device, moved, point_us=point_us)
 

@@ -75,11 +75,11 @@ def measured_shapes(gpus: int) -> tuple[Shape, ...]:
 
 def gather_schedule(variant: str, shape: Shape, device: str, dtype: str = "bf16") -> Schedule:
     """Streams of an all-gather+matmul, or of a part of it."""
-    from wavecast.simulator.overlap.practice import all_gather_matmul
+    from wavecast.simulator.overlap.practice import all_gather_matmul, gathers
 
     node, product = _node(shape, device), _product(shape, dtype)
     if variant in PARTS:
-        return _part(variant, product, node, "all-gather", product.gathered_bytes)
+        return _part(variant, product, node, gathers(product, node))
     ours = variant == "wavecast"
     return _gather(
         product, node, wavecast_program(product, node) if ours else all_gather_matmul(product, node, variant)
@@ -114,39 +114,39 @@ def _signal_rows(rows: int, signals: int) -> int:
 
 
 def _gather(product: Product, node: Node, program: Program) -> Schedule:
-    from wavecast.simulator.overlap.practice import matmul
+    from wavecast.simulator.overlap.practice import gathers, matmul
 
-    return Schedule(program, node, matmul(product, product.m), "all-gather", product.gathered_bytes)
+    return Schedule(program, node, matmul(product, product.m), gathers(product, node))
 
 
 def scatter_schedule(variant: str, shape: Shape, device: str, dtype: str = "bf16") -> Schedule:
     """Streams of a matmul+reduce-scatter, or of a part of it."""
-    from wavecast.simulator.overlap.practice import matmul, matmul_reduce_scatter
+    from wavecast.simulator.overlap.practice import matmul, matmul_reduce_scatter, scatters
 
     node, product = _node(shape, device), _product(shape, dtype)
     if variant in PARTS:
-        return _part(variant, product, node, "reduce-scatter", product.result_bytes)
+        return _part(variant, product, node, scatters(product, node))
     ours = variant == "wavecast"
     program = wavecast_scatter(product, node) if ours else matmul_reduce_scatter(product, node, variant)
-    return Schedule(program, node, matmul(product, product.m), "reduce-scatter", product.result_bytes)
+    return Schedule(program, node, matmul(product, product.m), scatters(product, node))
 
 
-def _part(variant: str, product: Product, node: Node, collective: str, size_bytes: int) -> Schedule:
-    """The product, or the collective, by itself."""
-    from wavecast.simulator.overlap.practice import collective as whole
+def _part(variant: str, product: Product, node: Node, collectives: tuple[Kernel, ...]) -> Schedule:
+    """The product, or what is to be hidden beside it, by itself."""
     from wavecast.simulator.overlap.practice import matmul
 
-    kernel = matmul(product, product.m) if variant == PRODUCT_ALONE else whole(collective, size_bytes, node)
-    return alone(kernel, node, collective, size_bytes)
+    kernels = (matmul(product, product.m),) if variant == PRODUCT_ALONE else collectives
+    return alone(kernels, node)
 
 
-def alone(kernel: Kernel, node: Node, collective: str, size_bytes: int) -> Schedule:
-    """A kernel that every rank runs, and nothing beside it."""
+def alone(kernels: tuple[Kernel, ...], node: Node) -> Schedule:
+    """Kernels that every rank runs, one after the other, and nothing beside them."""
     from wavecast.simulator.overlap.program import Program, Stream
 
-    streams = tuple(Stream(rank, "current", 0, (kernel,)) for rank in range(node.ranks))
-    product = kernel if kernel.name == "matmul" else None
-    return Schedule(Program(kernel.name, node.ranks, streams), node, product, collective, size_bytes)
+    streams = tuple(Stream(rank, "current", 0, kernels) for rank in range(node.ranks))
+    product = next((kernel for kernel in kernels if kernel.operator == "matmul"), None)
+    collectives = tuple(kernel for kernel in kernels if kernel is not product)
+    return Schedule(Program(kernels[0].name, node.ranks, streams), node, product, collectives)
 
 
 def _node(shape: Shape, device: str) -> Node:

@@ -28,7 +28,7 @@ def schedule(name: str, variant: str, shape: Shape, device: str) -> Schedule:
     from wavecast.simulator.overlap.practice import collective
 
     node = Node(load_device(device), shape["ranks"])
-    return alone(collective(name, shape["bytes"], node), node, name, shape["bytes"])
+    return alone((collective(name, shape["bytes"], node),), node)
 
 
 def _experiment(name: str, summary: str) -> Experiment:

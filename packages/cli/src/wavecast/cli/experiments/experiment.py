@@ -64,15 +64,13 @@ class Schedule:
         program: Their streams, as ``wavecast.simulator.overlap.program`` describes them.
         node: The GPUs.
         product: The product as a whole, for the vendor's library: a kernel of that module; None of a collective alone.
-        collective: Name of the collective that is to be hidden.
-        collective_bytes: Its size.
+        collectives: What is to be hidden: calls of the vendor's library, one after the other.
     """
 
     program: ProgramLike
     node: Node
     product: KernelLike | None
-    collective: str
-    collective_bytes: int
+    collectives: tuple[KernelLike, ...]
 
 
 @dataclass(frozen=True, slots=True)

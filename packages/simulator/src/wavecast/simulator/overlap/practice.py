@@ -60,6 +60,11 @@ class Product:
         return self.m * _WORD_BYTES if self.dtype == "fp8" else 0
 
     @property
+    def gathered(self) -> tuple[int, ...]:
+        """Bytes of what is gathered: the operand, and its scales where it has some."""
+        return tuple(size for size in (self.gathered_bytes, self.scale_bytes) if size)
+
+    @property
     def result_bytes(self) -> int:
         """The whole result, before it is scattered."""
         return self.m * self.n * self.out_bytes
@@ -74,6 +79,16 @@ def matmul(product: Product, rows: int, name: str = "matmul") -> Kernel:
 def collective(name: str, size_bytes: int, node: Node) -> Kernel:
     """A collective of the vendor's library: a kernel with a workgroup a channel."""
     return Kernel(name, name, {"bytes": size_bytes, "ranks": node.ranks}, node.link.channels)
+
+
+def gathers(product: Product, node: Node) -> tuple[Kernel, ...]:
+    """The library's calls that gather the operand, one after the other."""
+    return tuple(collective("all-gather", size, node) for size in product.gathered)
+
+
+def scatters(product: Product, node: Node) -> tuple[Kernel, ...]:
+    """The library's call that scatters the result."""
+    return (collective("reduce-scatter", product.result_bytes, node),)
 
 
 def peer_copies(source: int, target: int, size_bytes: int, node: Node, *, rows: int = 1) -> list[OperationLike]:
@@ -148,14 +163,12 @@ def _program(name: str, product: Product, node: Node, path: Path) -> Program:
 
 
 def _gather_sequence(product: Product, node: Node, rank: int) -> list[Stream]:
-    sizes = [size for size in (product.gathered_bytes, product.scale_bytes) if size]
-    gathered = [collective("all-gather", size, node) for size in sizes]
-    return [Stream(rank, "current", 0, (*gathered, matmul(product, product.m)))]
+    return [Stream(rank, "current", 0, (*gathers(product, node), matmul(product, product.m)))]
 
 
 def _gather_decomposed(product: Product, node: Node, rank: int) -> list[Stream]:
     ranks, rows = node.ranks, product.m // node.ranks
-    shards = [size // ranks for size in (product.gathered_bytes, product.scale_bytes) if size]
+    shards = [size // ranks for size in product.gathered]
     current: list[OperationLike] = [Barrier(0)]
     current += [local_copy(rank, size) for size in shards]
     current += [Barrier(1), Record(f"shard of {rank}"), matmul(product, rows, f"matmul of shard {rank}")]
@@ -264,8 +277,7 @@ def _gather_native(product: Product, node: Node, rank: int, *, shared_input: boo
 
 
 def _scatter_sequence(product: Product, node: Node, rank: int) -> list[Stream]:
-    scattered = collective("reduce-scatter", product.result_bytes, node)
-    return [Stream(rank, "current", 0, (matmul(product, product.m), scattered))]
+    return [Stream(rank, "current", 0, (matmul(product, product.m), *scatters(product, node)))]
 
 
 def _scatter_decomposed(product: Product, node: Node, rank: int) -> list[Stream]:

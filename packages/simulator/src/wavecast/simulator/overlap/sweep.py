@@ -11,10 +11,16 @@ from multiprocessing import get_context
 
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.errors import MissingToolError
-from wavecast.simulator.overlap.collectives import collective_time
 from wavecast.simulator.overlap.errors import OverlapError
 from wavecast.simulator.overlap.node import Node
-from wavecast.simulator.overlap.practice import Product, all_gather_matmul, matmul, matmul_reduce_scatter
+from wavecast.simulator.overlap.practice import (
+    Product,
+    all_gather_matmul,
+    gathers,
+    matmul,
+    matmul_reduce_scatter,
+    scatters,
+)
 from wavecast.simulator.overlap.prices import Prices
 from wavecast.simulator.overlap.simulate import simulate
 from wavecast.simulator.overlap.verdict import Verdict, judge
@@ -72,11 +78,10 @@ def _answer(entry: Configuration, prices: dict[tuple[str, int, int | None, float
         return Answer(entry, None, str(error))
     if outcome.deadlock is not None:
         return Answer(entry, None, str(outcome.deadlock))
-    gathers = entry.operation == GATHER
-    size = product.gathered_bytes if gathers else product.result_bytes
-    collective = collective_time("all-gather" if gathers else "reduce-scatter", size, found.node)
+    replaced = {GATHER: gathers, SCATTER: scatters}[entry.operation](product, found.node)
+    collective_us = sum(found(kernel).alone_us for kernel in replaced)
     whole_us = found(matmul(product, product.m)).alone_us
-    return Answer(entry, judge(outcome, found.node, whole_us=whole_us, collective=collective))
+    return Answer(entry, judge(outcome, found.node, whole_us=whole_us, collective_us=collective_us))
 
 
 def sweep(

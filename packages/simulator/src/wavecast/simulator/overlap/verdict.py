@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from wavecast.simulator.overlap.collectives import CollectiveTime
 from wavecast.simulator.overlap.node import Node
 from wavecast.simulator.overlap.outcome import Outcome, Span
 
 ALIKE = 0.05
 """A gain below this is none: two runs of one schedule differ by as much."""
 
-_NOTHING, _MOST, _STARVED = 0.02, 0.9, 0.1
+_NOTHING, _STARVED = 0.02, 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +51,14 @@ class Verdict:
     reason: str
 
 
-def judge(outcome: Outcome, node: Node, *, whole_us: float, collective: CollectiveTime) -> Verdict:
+def judge(outcome: Outcome, node: Node, *, whole_us: float, collective_us: float) -> Verdict:
     """Take a run apart.
 
     Args:
         outcome: A run that ended.
         node: Where.
         whole_us: Time of the whole product alone, by the vendor's library.
-        collective: The collective that the schedule replaces.
+        collective_us: Time of the collectives that the schedule replaces, one after the other.
     """
     last = max(outcome.spans, key=lambda span: span.end_us)
     mine = [span for span in outcome.spans if span.rank == last.rank]
@@ -70,7 +69,7 @@ def judge(outcome: Outcome, node: Node, *, whole_us: float, collective: Collecti
     moving_us = _length(_joined_pairs([*products, *moving])) - product_us
     stretch_us = product_us - whole_us
     waited_us = sum(span.waited_us for span in mine if span.role == "product")
-    hidden = min(1.0, max(0.0, 1 - (outcome.total_us - whole_us) / collective.us))
+    hidden = min(1.0, max(0.0, 1 - (outcome.total_us - whole_us) / collective_us))
     remote = [span for span in mine if span.role == "transfer"]
     units = max((span.units for span in remote), default=0)
     lanes = max((sum(other.start_us <= span.start_us < other.end_us for other in remote) for span in remote), default=0)
@@ -81,14 +80,14 @@ def judge(outcome: Outcome, node: Node, *, whole_us: float, collective: Collecti
         outcome.total_us, product_us, exposed_us, moving_us, exposed_us - moving_us, stretch_us, waited_us, hidden,
         lanes, units, max(span.late for span in mine), longest.name if starved_us > 0 else "", starved_us, "",
     )  # fmt: skip
-    return _with_reason(verdict, node, collective, whole_us)
+    return _with_reason(verdict, node, collective_us, whole_us)
 
 
-def _with_reason(verdict: Verdict, node: Node, collective: CollectiveTime, whole_us: float) -> Verdict:
-    if verdict.hidden < _NOTHING and verdict.stretch_us < 1 and verdict.moving_us > _MOST * collective.us:
-        head = f"the {collective.us:,.0f} µs collective and the {whole_us:,.0f} µs product, one after the other"
+def _with_reason(verdict: Verdict, node: Node, collective_us: float, whole_us: float) -> Verdict:
+    if verdict.hidden < _NOTHING and not verdict.lanes:  # nothing is copied: the library's calls and a product
+        head = f"the {collective_us:,.0f} µs collective and the {whole_us:,.0f} µs product, one after the other"
         return replace(verdict, reason=head)
-    gain = (whole_us + collective.us) / verdict.total_us
+    gain = (whole_us + collective_us) / verdict.total_us
     costs = {
         "launches, barriers and signals between which nothing runs": verdict.idle_us,
         "transfers beside which no product runs": verdict.moving_us,
@@ -100,11 +99,11 @@ def _with_reason(verdict: Verdict, node: Node, collective: CollectiveTime, whole
     parts = [f"{us:,.0f} µs {name}" for name, us in sorted(costs.items(), key=lambda item: -item[1]) if us >= 0.5]
     named = "; ".join(parts[:2]) or "nothing else costs time"
     if gain > 1 + ALIKE:
-        head = f"hides {100 * verdict.hidden:.0f} % of the {collective.us:,.0f} µs collective"
+        head = f"hides {100 * verdict.hidden:.0f} % of the {collective_us:,.0f} µs collective"
     elif gain > 1 - ALIKE:
-        head = f"about 1.0×: the {collective.us:,.0f} µs that could be hidden are lost again"
+        head = f"about 1.0×: the {collective_us:,.0f} µs that could be hidden are lost again"
     else:
-        head = f"loses: overlapping costs more than the {collective.us:,.0f} µs collective"
+        head = f"loses: overlapping costs more than the {collective_us:,.0f} µs collective"
     links = (node.ranks - 1) * node.link.links_per_peer
     if node.link.full_mesh and 0 < verdict.lanes < links:
         named += f"; copies use {verdict.lanes} of {links} links at a time"
