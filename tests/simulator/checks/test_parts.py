@@ -10,11 +10,15 @@ import pytest
 
 from wavecast.simulator.checks import Check, Finding, Severity, Site, mark_never_written
 from wavecast.simulator.checks.cells import STEP_BITS, WAVE_BITS
+from wavecast.simulator.checks.checker import LaunchCheck
 from wavecast.simulator.checks.finding import ranges
+from wavecast.simulator.checks.joins import EarlyCopies, early_copies
 from wavecast.simulator.checks.ordering import order_of
 from wavecast.simulator.checks.scan import Lack
 from wavecast.simulator.checks.unwritten import never_written_words
 from wavecast.simulator.errors import LaunchError
+from wavecast.simulator.execute.memory import AddressSpace
+from wavecast.simulator.program.assembly import parse_assembly
 
 AGENT, SYSTEM = 2, 3
 
@@ -190,3 +194,65 @@ def test_pointers_that_come_from_memory_may_point_anywhere(planted: Callable[...
     run = planted("right_loaded_pointer", table, 2, keep=(first, second))
     assert [str(finding) for finding in run.findings] == []
     assert set(second) == {1.0}
+
+
+# What the registers' allocator of Triton 3.6 made of a public kernel, shortened.
+_JOIN = """
+\t.amdgcn_target "amdgcn-amd-amdhsa--gfx950"
+\t.text
+join:
+\tv_cmp_gt_u32_e32 vcc, 32, v0
+\ts_and_saveexec_b64 s[0:1], vcc
+\ts_cbranch_execz .LBB0_2
+\tv_mov_b32_e32 v1, v0
+.LBB0_2:
+\tv_writelane_b32 v255, s24, 30
+{before}
+\ts_mov_b32 s2, s26
+\ts_or_b64 exec, exec, s[0:1]
+{behind}
+\ts_endpgm
+.Lfunc_end0:
+\t.amdhsa_kernel join
+\t\t.amdhsa_next_free_vgpr 512
+\t\t.amdhsa_accum_offset 256
+\t.end_amdhsa_kernel
+; NumVgprs: 256
+; NumAgprs: 256
+\t.amdgpu_metadata
+---
+amdhsa.kernels:
+  - .args:           []
+    .name:           join
+    .max_flat_workgroup_size: 64
+...
+\t.end_amdgpu_metadata
+"""
+_COPIES = "\tv_accvgpr_write_b32 a64, v232\n\tv_accvgpr_write_b32 a65, v233"
+
+
+@pytest.mark.parametrize(
+    ("before", "behind", "found"),
+    [
+        (_COPIES, "", [EarlyCopies((5, 6), 8)]),
+        ("\tv_mov_b32_e32 v3, v2", "", [EarlyCopies((5,), 7)]),
+        ("", _COPIES, []),
+        ("\tv_mov_b32_e32 v3, 0", "", []),
+        ("\tv_mov_b32_e32 v3, s2", "", []),
+        ("\tv_mov_b32_e32 v3, v2\n\ts_mov_b64 exec, -1", "", []),
+    ],
+    ids=["accumulation", "vector", "behind", "constant", "scalar", "other write of EXEC"],
+)
+def test_copies_before_the_lanes_join(before: str, behind: str, found: list[EarlyCopies]) -> None:
+    assert early_copies(parse_assembly(_JOIN.format(before=before, behind=behind), name="join")) == found
+
+
+def test_an_early_copy_is_an_error_with_both_places() -> None:
+    kernel = parse_assembly(_JOIN.format(before=_COPIES, behind=""), name="join")
+    checks = LaunchCheck(kernel, grid=(1, 1, 1), block=(64, 1, 1), arguments=(), memory=AddressSpace())
+    (finding,) = checks.findings()
+    assert (finding.check, finding.severity) == (Check.EARLY_COPY, Severity.ERROR)
+    assert "2 registers are copied before the lanes" in str(finding)
+    assert finding.site.instruction.split() == ["v_accvgpr_write_b32", "a64,", "v232"]
+    assert finding.other is not None
+    assert finding.other.instruction.startswith("s_or_b64 exec")

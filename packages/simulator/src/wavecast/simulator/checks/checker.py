@@ -12,6 +12,7 @@ import numpy as np
 from wavecast.simulator.checks import texts
 from wavecast.simulator.checks.cells import MOST_WAVES, WAVE_BITS, instruction_of, thread_of
 from wavecast.simulator.checks.finding import Check, Finding, Severity, Site
+from wavecast.simulator.checks.joins import EarlyCopies, early_copies
 from wavecast.simulator.checks.ordering import order_of
 from wavecast.simulator.checks.provenance import address_owners
 from wavecast.simulator.checks.scan import (
@@ -272,6 +273,7 @@ class LaunchCheck:
         result = [self._finding(row) for row in a.found[: a.at[At.FOUND]]]
         if self._spin is not None:
             result.append(self._spin)
+        result += [self._early_copies(found) for found in early_copies(self._kernel)]
         if a.at[At.DROPPED]:
             result.append(
                 Finding(
@@ -285,6 +287,19 @@ class LaunchCheck:
             )
         ranks = list(Severity)
         return tuple(sorted(result, key=lambda finding: ranks.index(finding.severity)))
+
+    def _early_copies(self, found: EarlyCopies) -> Finding:
+        count = len(found.copies)
+        return Finding(
+            check=Check.EARLY_COPY,
+            severity=texts.severity_of(Check.EARLY_COPY),
+            kernel=self._kernel.name,
+            site=self._site(found.copies[0], 0),
+            message=f"{count} register{'s are' if count > 1 else ' is'} copied before the lanes that skipped a branch "
+            "are active again: in those lanes the copy keeps what it held before",
+            hint=texts.HINTS[Check.EARLY_COPY],
+            other=self._site(found.join, 0),
+        )
 
     def _finding(self, row: np.ndarray) -> Finding:
         kind, instruction = Kind(int(row[Found.KIND])), int(row[Found.INSTRUCTION])

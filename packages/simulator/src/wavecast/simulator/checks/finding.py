@@ -22,6 +22,7 @@ class Check(StrEnum):
     SCOPE = "scope"
     BARRIER = "barrier"
     SPIN = "spin"
+    EARLY_COPY = "early-copy"
     UNCHECKED = "unchecked"
 
 

@@ -35,6 +35,8 @@ HINTS = {
     "alias, or a mask that lets lanes of the next row through",
     Check.BARRIER: "every wave of the workgroup, with all lanes, must come to the same barrier: take it out of the "
     "branch",
+    Check.EARLY_COPY: "the compiler is wrong, not the source: LLVM before llvm-project#117544 does this when registers "
+    "run short, as Triton 3.6's; use a newer one, or change what the kernel keeps (num_warps, block sizes, num_stages)",
     Check.UNCHECKED: "check a smaller problem",
 }
 LACK_HINTS = {
