@@ -187,6 +187,15 @@ def test_a_kernel_announces_its_chunks() -> None:
     assert span(outcome, "first").end_us > half
 
 
+def test_what_workgroups_of_a_kernel_do_begins_when_the_kernel_has_begun() -> None:
+    fetches = kernel("fetches", 2, (None,) * 4, tile_signals=((0, 3),))
+    copy = Copy(1, 0, 2**20, "fetcher")
+    made = program(2, (0, "s", [kernel("before", 1), fetches]), (0, "f", [WaitSignal(3), copy, WriteSignal(0, 7)]))
+    outcome = run(Node(H200, 2), made)
+    assert span(outcome, "copy 1 MiB 1→0").start_us == pytest.approx(span(outcome, "fetches").start_us)
+    assert span(outcome, "fetches").start_us == pytest.approx(100.0 + LAUNCH)
+
+
 def test_events_order_streams_and_barriers_join_gpus() -> None:
     first: list[Operation] = [kernel("a", 1), Record("a is done"), Barrier()]
     second: list[Operation] = [WaitEvent("a is done"), kernel("b", 1)]

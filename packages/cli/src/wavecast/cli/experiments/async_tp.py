@@ -201,14 +201,17 @@ def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, r
     from wavecast.kernels.async_tp.order import fetch_order
     from wavecast.kernels.async_tp.transport import COPIED_AT_ONCE_BYTES
     from wavecast.simulator.overlap.practice import local_copy
-    from wavecast.simulator.overlap.program import Barrier, Copy, Record, Stream, WaitEvent, WriteSignal
+    from wavecast.simulator.overlap.program import Barrier, Copy, Record, Stream, WaitEvent, WaitSignal, WriteSignal
 
     transport, rows = plan.transport, product.m // node.ranks
     row_bytes, scale_bytes = product.k * ELEMENT_BYTES[product.dtype], product.scale_bytes // node.ranks
     piece = max(1, (transport.piece_bytes or rows * row_bytes) // row_bytes)
     told = range(0, rows, transport.signal_rows)
     start, ready = f"start of {rank}", f"shard of {rank}"
-    fetches: list[list[OperationLike]] = [[WaitEvent(start)] for _ in range(transport.peers)]
+    # Workgroups of the kernel fetch once it has begun; who else copies waits for what is enqueued before it.
+    begun = node.ranks * len(told) if transport.engine == "fetcher" else None
+    first_wait: OperationLike = WaitEvent(start) if begun is None else WaitSignal(begun)
+    fetches: list[list[OperationLike]] = [[first_wait] for _ in range(transport.peers)]
     for place, source in enumerate(fetch_order(rank, node.ranks)):
         fetch = fetches[place % transport.peers]
         fetch += [Copy(source, rank, scale_bytes, transport.engine)] * (scale_bytes > 0)
@@ -228,7 +231,7 @@ def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, r
     if not at_once:
         others.append(("local", [WaitEvent(ready), local_copy(rank, rows * row_bytes), *tell_own]))
     others += [(f"fetch {lane + 1}" if lane else "fetch", fetch) for lane, fetch in enumerate(fetches)]
-    kernel = _wavecast_kernel(product, node, plan, rank)
+    kernel = _wavecast_kernel(product, node, plan, rank, begun)
     ends = [f"end of {name} of {rank}" for name, _ in others]
     waits: list[OperationLike] = [WaitEvent(end) for end in ends]
     compute += [Record(start), kernel, *waits]
@@ -241,7 +244,8 @@ def _wavecast_streams(product: Product, node: Node, plan: AllGatherMatmulPlan, r
     ]
 
 
-def _wavecast_kernel(product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int) -> Kernel:
+def _wavecast_kernel(product: Product, node: Node, plan: AllGatherMatmulPlan, rank: int, begun: int | None) -> Kernel:
+    """The product; ``begun`` is the signal that it sets when it begins."""
     from wavecast.kernels.async_tp.order import arrivals, gather_visits
     from wavecast.simulator.overlap.program import Kernel
 
@@ -264,7 +268,8 @@ def _wavecast_kernel(product: Product, node: Node, plan: AllGatherMatmulPlan, ra
     late = tuple((signal, transport.fetchers // transport.peers) for signal in last)
     units = min(node.device.compute.num_cu, transport.most_units)
     workgroups = min(units, len(waits) + transport.fetchers)
-    return Kernel("async matmul", "async-matmul", shape, workgroups, waits, late_workgroups=late)
+    started = () if begun is None else ((0, begun),)
+    return Kernel("async matmul", "async-matmul", shape, workgroups, waits, tile_signals=started, late_workgroups=late)
 
 
 _PIECES = 16  # of a part that is written to another GPU while the next piece is computed

@@ -175,7 +175,7 @@ class Kernel:
 
     Attributes:
         tile_signals: Pairs of a number of finished tiles and the signal that is then set to 1: a kernel that announces
-            its output chunk by chunk.
+            its output chunk by chunk; 0 tiles: when its first workgroups have begun.
         late_workgroups: Pairs of a signal of its own rank and the workgroups, of all of them, that take their first
             tile when it is there: they hold their compute units from the start, and do something else before. The
             kernel does not end before that, even if no tile is left for them.

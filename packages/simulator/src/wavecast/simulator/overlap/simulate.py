@@ -133,14 +133,15 @@ class Simulation:
 
     # Signals.
 
-    def write(self, rank: int, signal: int, value: int) -> None:
-        """Set a signal and wake who waits for it."""
+    def write(self, rank: int, signal: int, value: int, latency_us: float | None = None) -> None:
+        """Set a signal and wake who waits for it, after the latency; None: that of a flag."""
+        latency_us = self.node.link.signal_us if latency_us is None else latency_us
         self.signals[rank][signal] = value
         sleepers = self.sleepers.get((rank, signal), [])
         self.sleepers[rank, signal] = [entry for entry in sleepers if entry[0] > value]
         for wanted, event in sleepers:
             if wanted <= value:
-                event.succeed()
+                event.succeed(latency_us)
         for running in list(self.launched[rank]):
             if signal in running.waiting and value >= 1:
                 self._wake(running, signal)
@@ -153,8 +154,8 @@ class Simulation:
         if self.signals[rank].get(signal, 0) < value:
             event = self.env.event()
             self.sleepers.setdefault((rank, signal), []).append((value, event))
-            yield event
-            yield self.env.timeout(self.node.link.signal_us)
+            latency_us = yield event
+            yield self.env.timeout(latency_us)
 
     def _signal_kernel(self, item: Item) -> Generator[simpy.Event, Any, float]:
         """Get the unit that a stream write or wait needs, where it is a kernel."""
@@ -350,6 +351,9 @@ class Simulation:
             running.peak = max(running.peak, running.units)
             if running.started_us is None:
                 running.started_us = self.env.now
+                for after, signal in running.signals:
+                    if not after:  # to workgroups of its own
+                        self.write(rank, signal, 1, latency_us=0.0)
             self._begin(running, count)
 
     def _take(self, rank: int, running: Running, wanted: int) -> list[int]:
