@@ -33,8 +33,9 @@ def main() -> None:
     """Measure and print."""
     torch.zeros(1, device="cuda")  # the compiler wants a context
     compiled = torch.cuda._compile_kernel(SPIN, "spin")
-    left, right = torch.zeros(4096, 512, device="cuda"), torch.zeros(512, 1024, device="cuda")
-    out = torch.empty(4096, 1024, device="cuda")
+    left, right, out = (
+        torch.zeros(size, device="cuda", dtype=torch.bfloat16) for size in ((4096, 512), (512, 1024), (4096, 1024))
+    )
     torch.mm(left, right, out=out)
 
     def spin(us: int) -> Callable[[], None]:
