@@ -100,6 +100,18 @@ def test_do_bench_pays_for_the_zeros_that_it_writes_before() -> None:
     assert 1.5e-3 < flushed - unflushed < 8e-3
 
 
+def test_autotuning_times_as_do_bench_does() -> None:
+    """Triton's benchmarker is ``do_bench`` on either vendor's devices."""
+    source, target = torch.zeros(2**20), torch.zeros(2**20)
+    tuned_kernel.cache.clear()
+    with virtual_device("mi300x", workgroups="sample"):
+        tuned_kernel[lambda meta: (triton.cdiv(2**20, meta["BLOCK"]),)](source, target, 2**20, 2.0)
+        config = tuned_kernel.best_config
+        grid = (2**20 // config.kwargs["BLOCK"],)
+        found = do_bench(lambda: scale_kernel[grid](source, target, 2**20, 2.0, **config.all_kwargs()))
+    assert tuned_kernel.configs_timings[config][0] == pytest.approx(found, rel=0.01)
+
+
 def test_benchmarks_start_with_cold_caches() -> None:
     source, target = torch.randn(COUNT), torch.zeros(COUNT)
 

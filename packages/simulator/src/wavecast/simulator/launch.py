@@ -26,7 +26,7 @@ from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.program.kept import KERNELS
 from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.program.ptx import is_ptx, parse_ptx
-from wavecast.simulator.timing import TimePrediction, predict_time, predict_us
+from wavecast.simulator.timing import TimePrediction, after_writes, predict_time, predict_us
 from wavecast.simulator.traffic import (
     BufferRange,
     KeptLines,
@@ -37,6 +37,7 @@ from wavecast.simulator.traffic import (
     pilot_workgroups,
     work_of,
 )
+from wavecast.simulator.traffic.dirty import Residue
 
 # Workgroups of each part of a launch whose instruction streams are recorded for the timing.
 _RECORDED = 32
@@ -69,6 +70,11 @@ class LaunchResult:
     def predicted_us(self) -> float:
         """Predicted time alone, much sooner than ``time``."""
         return predict_us(self.kernel, self.execution, self.traffic, self.device)
+
+    def us_after(self, before: Residue) -> tuple[float, Residue]:
+        """Predicted time alone after launches that left ``before`` in the caches, in µs, and what this one leaves."""
+        traffic, left = after_writes(self.traffic, self.device, before=before)
+        return predict_us(self.kernel, self.execution, traffic, self.device), left
 
 
 def simulate_launch(

@@ -13,11 +13,6 @@ if TYPE_CHECKING:
     from wavecast.simulator.launch import LaunchResult
 
 
-# What ``ncu`` has left dirty in the L2 when a launch begins: an H200's counters see launches that only read 64 MiB and
-# more write so much.
-_LEFT_BY_PROFILER_BYTES = 2.4e6
-
-
 def predicted_counters(launch: AnyLaunch) -> dict[str, float]:
     """What hardware counters would show of a launch: those of the memory side count between the L2 and the fabric."""
     traffic, arch = launch.result.traffic, launch.code_object.arch
@@ -58,10 +53,9 @@ def predicted_counters(launch: AnyLaunch) -> dict[str, float]:
 
 def counted_memory(read_bytes: float, written_bytes: float, device: Device) -> dict[str, float]:
     """Counters of HBM on a device whose L2 keeps at the end what is dirty in it; the profiler empties it before."""
-    from wavecast.simulator.traffic.dirty import Residue, written_among
+    from wavecast.simulator.traffic.dirty import left_by_profiler, written_among
 
-    before = Residue(_LEFT_BY_PROFILER_BYTES, _LEFT_BY_PROFILER_BYTES)
-    written, _ = written_among(read_bytes, written_bytes, device, before=before)
+    written, _ = written_among(read_bytes, written_bytes, device, before=left_by_profiler(device))
     return {
         "memory.hbm_read_bytes": read_bytes,
         "memory.hbm_write_bytes": written,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from wavecast.simulator.devices import Device
     from wavecast.simulator.program.kernel import Kernel
     from wavecast.simulator.timing.modelled import Work
+    from wavecast.simulator.traffic.dirty import Residue
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,13 @@ class ModelledResult:
         from wavecast.simulator.timing.modelled import predict_modelled
 
         return predict_modelled(self.work, self.device).predicted_us
+
+    def us_after(self, before: Residue) -> tuple[float, Residue]:
+        """As ``LaunchResult.us_after``."""
+        from wavecast.simulator.timing.modelled import predict_modelled
+
+        time = predict_modelled(self.work, self.device, before=before)
+        return time.predicted_us, time.left
 
 
 def or_modelled(works: Mapping[str, Sequence[Work]]) -> Callable[..., Any]:

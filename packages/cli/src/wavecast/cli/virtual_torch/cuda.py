@@ -68,7 +68,7 @@ def device_properties(device: VirtualDevice) -> DeviceProperties:
         shared_memory_per_block=facts["max_shared_mem"],
         shared_memory_per_multiprocessor=facts["max_shared_mem"],
         regs_per_multiprocessor=facts["max_num_regs"],
-        L2_cache_size=int(spec.l2.bytes_per_xcd * (spec.l2.read_copies or 1)),
+        L2_cache_size=spec.l2.physical_bytes or spec.l2.bytes_per_xcd,
     )
 
 

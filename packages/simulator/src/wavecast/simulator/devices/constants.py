@@ -120,7 +120,9 @@ class L2:
     sector_bytes: int | None = _optional("B")
     mixed_tb_s: float | None = _optional("TB/s")
     bulk_read_tb_s: float | None = _optional("TB/s")
-    read_copies: float | None = _optional("lines")
+    physical_bytes: int | None = _optional("B")
+    dirty_of_evicted: float | None = _optional("fraction")
+    profiler_dirty_bytes: int | None = _optional("B")
 
 
 @dataclass(frozen=True, slots=True)

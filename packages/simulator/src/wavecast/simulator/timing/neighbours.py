@@ -59,7 +59,13 @@ def after_writes(traffic: Traffic, device: Device, *, before: Residue) -> tuple[
         device: The constants.
         before: What earlier launches of the stream left.
     """
-    written, left = written_among(traffic.hbm_read_bytes, traffic.hbm_write_bytes, device, before=before)
+    written, left = written_among(
+        traffic.hbm_read_bytes,
+        traffic.hbm_write_bytes,
+        device,
+        before=before,
+        rewritten_bytes=min(traffic.rewritten_share * traffic.minimum_read_bytes, traffic.hbm_write_bytes),
+    )
     changed = replace(traffic, hbm_write_bytes=round(written))
     if writes_back(device) and traffic.with_plain_map is not None:
         plain, _ = after_writes(traffic.with_plain_map, device, before=before)

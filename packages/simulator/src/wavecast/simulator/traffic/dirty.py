@@ -1,8 +1,8 @@
 """What the last cache before memory still holds of writes when a launch ends, and who pays for them later.
 
 Where L2s write back at the end of a launch that is the memory-side cache behind them: it takes 5.5 TB/s of writes into
-a buffer that fits it on MI300X, more than the peak of its HBM, so they stay there. What was written last stays, and
-goes when as much has come as there is room for.
+a buffer that fits it on MI300X, more than the peak of its HBM, so they stay there. What came first goes first, read or
+written, as soon as all that has come since needs its room.
 
 Otherwise it is the one L2, which writes nothing back then. As the profiler of an H200 counts it
 (``tests/simulator/traffic/test_dirty.py`` has the figures):
@@ -15,10 +15,24 @@ Otherwise it is the one L2, which writes nothing back then. As the profiler of a
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from wavecast.simulator.devices import Device
+
+
+class Layer(NamedTuple):
+    """What one launch has left in the last cache before memory, or several of which it is not told apart.
+
+    Attributes:
+        line_bytes: Of lines that it brought.
+        dirty_bytes: Of these, written and not yet in memory.
+    """
+
+    line_bytes: float
+    dirty_bytes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +40,25 @@ class Residue:
     """What the launches of a stream have left in the last cache before memory.
 
     Attributes:
-        line_bytes: Of lines that they brought.
-        dirty_bytes: Of these, written and not yet in memory.
+        layers: Of each launch of which something is left, the first one's first.
     """
 
-    line_bytes: float = 0.0
-    dirty_bytes: float = 0.0
+    layers: tuple[Layer, ...] = ()
+
+    @classmethod
+    def of(cls, line_bytes: float, dirty_bytes: float) -> Residue:
+        """Lines of one launch, or of launches that are not told apart."""
+        return cls((Layer(line_bytes, dirty_bytes),))
+
+    @property
+    def line_bytes(self) -> float:
+        """Of lines that are there."""
+        return sum(layer.line_bytes for layer in self.layers)
+
+    @property
+    def dirty_bytes(self) -> float:
+        """Of these, written and not yet in memory."""
+        return sum(layer.dirty_bytes for layer in self.layers)
 
 
 NOTHING = Residue()
@@ -41,16 +68,12 @@ class Caches(StrEnum):
     """What a measurement leaves in the caches before the call that it times.
 
     * ``clean``: nothing of the call, and nothing that still has to be written to memory: a large buffer was read.
-    * ``dirty``: nothing of the call, and as much that has to be written first as there is room for: a large buffer was
+    * ``dirty``: nothing of the call, and as much that has to be written first as stays in the cache: a large buffer was
       written, as ``triton.testing.do_bench`` writes 256 MiB of zeros.
     """
 
     CLEAN = "clean"
     DIRTY = "dirty"
-
-
-# 0.47 to 0.50 bytes written for each that is read, with 8 to 24 MiB dirty before.
-_DIRTY_OF_WHAT_GOES = 0.5
 
 
 def writes_back(device: Device) -> bool:
@@ -74,7 +97,7 @@ def held_bytes(read_bytes: float, written_bytes: float, device: Device) -> float
 
 
 def written_among(
-    read_bytes: float, written_bytes: float, device: Device, *, before: Residue | None
+    read_bytes: float, written_bytes: float, device: Device, *, before: Residue | None, rewritten_bytes: float = 0.0
 ) -> tuple[float, Residue]:
     """Bytes that go to HBM while a launch runs, and what it leaves.
 
@@ -86,23 +109,20 @@ def written_among(
         device: The constants.
         before: What earlier launches of the stream left; None in a chain of equals, each of which pushes out as much
             as it leaves.
+        rewritten_bytes: Of what it writes, in lines that it has read: they take no room of their own.
     """
+    brought = read_bytes + written_bytes - rewritten_bytes
     if writes_back(device):
-        return (
-            (written_bytes, NOTHING)
-            if before is None
-            else _written_behind_l2s(read_bytes, written_bytes, device, before)
-        )
+        return (written_bytes, NOTHING) if before is None else _behind_l2s(brought, written_bytes, device, before)
     found_again = device.l2.bytes_per_xcd * device.compute.num_xcd
-    held = held_bytes(read_bytes, written_bytes, device)
-    brought = read_bytes + written_bytes
+    held = held_bytes(read_bytes - rewritten_bytes, written_bytes, device)
     if before is None:
-        return written_bytes, Residue(min(found_again, brought), held)
+        return written_bytes, Residue.of(min(found_again, brought), held)
     beyond = max(0.0, before.line_bytes + brought - found_again)
-    pushed = min(before.dirty_bytes, _DIRTY_OF_WHAT_GOES * beyond)
+    pushed = min(before.dirty_bytes, (device.l2.dirty_of_evicted or 1.0) * beyond)
     # Together they are no more dirty than one launch alone may leave it.
     pushed += max(0.0, held + before.dirty_bytes - pushed - device.l2.dirty_share * _room_bytes(device))
-    left = Residue(min(found_again, before.line_bytes + brought), held + before.dirty_bytes - pushed)
+    left = Residue.of(min(found_again, before.line_bytes + brought), held + before.dirty_bytes - pushed)
     return written_bytes - held + pushed, left
 
 
@@ -111,20 +131,35 @@ def left_before(device: Device, caches: Caches) -> Residue:
     if caches is Caches.CLEAN:
         return NOTHING
     if writes_back(device):
-        return Residue(_kept_bytes(device), _kept_bytes(device))
-    return Residue(device.l2.bytes_per_xcd * device.compute.num_xcd, device.l2.dirty_share * _room_bytes(device))
+        return Residue.of(_kept_bytes(device), _kept_bytes(device))
+    return Residue.of(device.l2.bytes_per_xcd * device.compute.num_xcd, device.l2.dirty_share * _room_bytes(device))
 
 
-def _written_behind_l2s(
-    read_bytes: float, written_bytes: float, device: Device, before: Residue
-) -> tuple[float, Residue]:
+def left_by_profiler(device: Device) -> Residue:
+    """What the launch finds whose counters a profiler reads."""
+    left_bytes = device.l2.profiler_dirty_bytes or 0.0
+    return Residue.of(left_bytes, left_bytes)
+
+
+def _behind_l2s(brought: float, written_bytes: float, device: Device, before: Residue) -> tuple[float, Residue]:
     """``written_among`` for the memory-side cache: what came first goes first, and a launch leaves its share of what
     came last."""
-    room, brought = _kept_bytes(device), read_bytes + written_bytes
-    own = written_bytes * min(1.0, room / max(1.0, brought))
-    pushed = min(before.dirty_bytes, max(0.0, before.dirty_bytes + brought - room))
-    left = Residue(min(room, before.line_bytes + brought), own + before.dirty_bytes - pushed)
-    return written_bytes - own + pushed, left
+    room = _kept_bytes(device)
+    own = Layer(min(room, brought), written_bytes * min(1.0, room / max(1.0, brought)))
+    earlier, pushed = _without_first(before.layers, before.line_bytes + own.line_bytes - room)
+    return written_bytes - own.dirty_bytes + pushed, Residue((*earlier, own))
+
+
+def _without_first(layers: Sequence[Layer], line_bytes: float) -> tuple[list[Layer], float]:
+    """Layers without the lines that came first, so many bytes of them, and what of these was dirty."""
+    left, pushed, beyond = [], 0.0, max(0.0, line_bytes)
+    for lines, dirty in layers:
+        share = min(1.0, beyond / lines) if lines else 1.0
+        beyond -= share * lines
+        pushed += share * dirty
+        if share < 1:
+            left.append(Layer((1 - share) * lines, (1 - share) * dirty))
+    return left, pushed
 
 
 def _kept_bytes(device: Device) -> float:
@@ -133,5 +168,5 @@ def _kept_bytes(device: Device) -> float:
 
 
 def _room_bytes(device: Device) -> float:
-    """All of the L2: the capacity that the device names is what is left where lines that are read lie there twice."""
-    return device.l2.bytes_per_xcd * device.compute.num_xcd * (device.l2.read_copies or 1.0)
+    """All of the L2: copies of lines that are read take no room from what is dirty."""
+    return device.l2.physical_bytes or device.l2.bytes_per_xcd * device.compute.num_xcd

@@ -92,13 +92,12 @@ def predicted_time_ms(
 
 def _flushed_us(results: Sequence[LaunchResult], device: VirtualDevice) -> float:
     """Predicted time of launches that follow a large buffer of zeros, which waits in the caches, in µs."""
-    from wavecast.simulator.timing import after_writes, predict_us
     from wavecast.simulator.traffic.dirty import Caches, left_before
 
     total_us, left = 0.0, left_before(device.spec, Caches.DIRTY)
     for found in results:
-        traffic, left = after_writes(found.traffic, device.spec, before=left)
-        total_us += predict_us(found.kernel, found.execution, traffic, device.spec)
+        us, left = found.us_after(left)
+        total_us += us
     return total_us
 
 
