@@ -100,11 +100,12 @@ def test_do_bench_pays_for_the_zeros_that_it_writes_before() -> None:
     assert 1.5e-3 < flushed - unflushed < 8e-3
 
 
-def test_autotuning_times_as_do_bench_does() -> None:
-    """Triton's benchmarker is ``do_bench`` on either vendor's devices."""
+@pytest.mark.parametrize("device", ["mi300x", "mi355x"])
+def test_autotuning_times_as_do_bench_does(device: str) -> None:
+    """Triton's benchmarker is ``do_bench`` on either vendor's devices; one kernel may be tuned on several of them."""
     source, target = torch.zeros(2**20), torch.zeros(2**20)
     tuned_kernel.cache.clear()
-    with virtual_device("mi300x", workgroups="sample"):
+    with virtual_device(device, workgroups="sample"):
         tuned_kernel[lambda meta: (triton.cdiv(2**20, meta["BLOCK"]),)](source, target, 2**20, 2.0)
         config = tuned_kernel.best_config
         grid = (2**20 // config.kwargs["BLOCK"],)

@@ -116,11 +116,7 @@ class VirtualDriver(DriverBase):
         Triton's is ``do_bench``, which writes a large buffer before each run. The kernel runs once more with the
         configuration that was chosen, on the whole grid.
         """
-        return self._benchmark_sample
-
-    def _benchmark_sample(self, kernel_call: Callable[[], Any], *, quantiles: Sequence[float], **_: Any) -> Any:
-        time_ms = predicted_time_ms(self.device, kernel_call, workgroups="sample", is_flushed=True)
-        return summarized(time_ms, quantiles, "mean")
+        return _benchmark_sample
 
     def benchmark(
         self,
@@ -153,6 +149,15 @@ class VirtualDriver(DriverBase):
     def clear_cache(self, cache: Any) -> None:
         """Let the next launch begin with cold caches."""
         self.device.clear_caches()
+
+
+def _benchmark_sample(kernel_call: Callable[[], Any], *, quantiles: Sequence[float], **others: Any) -> Any:
+    """The benchmarker of the driver that is active now: an autotuner keeps the one that it was given first."""
+    active = triton.runtime.driver.active
+    if not isinstance(active, VirtualDriver):
+        return active.get_benchmarker()(kernel_call, quantiles=quantiles, **others)
+    time_ms = predicted_time_ms(active.device, kernel_call, workgroups="sample", is_flushed=True)
+    return summarized(time_ms, quantiles, "mean")
 
 
 class VirtualUtils:
