@@ -417,6 +417,18 @@ def test_lines_of_neighbours_that_ran_before_do_not_grow() -> None:
     assert unique.merged().new_by_cluster(growth, per_xcd=False).tolist() == [36.0] * clusters
 
 
+def test_what_an_instruction_shares_says_nothing_of_what_another_touches_alone() -> None:
+    """Eight clusters read ten lines each of their own, and two of a row of eight that each is read by two of them."""
+    unique, growth = UniqueLines(), Growth(8, 0.01, 0.01)
+    for cluster in range(8):
+        own = stream(1000 * (cluster + 1) + np.arange(10, dtype=np.uint64), READ)
+        row = stream((2 * cluster + np.arange(2, dtype=np.uint64)) % 8, READ)
+        row["instruction"] = 1
+        unique.add(np.concatenate([own, row]), (READ,), clusters=np.array([cluster]))
+    found = unique.merged()
+    assert found.scaled(growth) == found.scaled_on_xcds(growth) == pytest.approx(80 / 0.01 + 8)
+
+
 def test_what_is_passed_over_pushes_out_what_was_used_before(device: Device) -> None:
     state = CacheState(device, 0.01)
     lines = np.arange(64, dtype=np.uint64)

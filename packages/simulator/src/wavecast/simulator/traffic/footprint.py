@@ -34,6 +34,7 @@ LINE = np.dtype(
         ("low", np.uint64),  # bytes 0 to 63 touched
         ("high", np.uint64),  # bytes 64 to 127 touched
         ("cluster", np.int32),  # cluster of workgroups that touched it last, plus one; 0 marks a free entry
+        ("instruction", np.int32),  # that touched it first
         ("clusters", np.uint8),  # how many did, at most three
         ("new", np.bool_),  # whether the first of the last cluster to touch it was a counted workgroup
         # A bit for every XCD:
@@ -189,19 +190,25 @@ class Footprint:
         if growth.fraction >= 1:
             return self.total()
         clusters = self.entries["clusters"]
-        twice, more = (int(np.count_nonzero(chosen)) for chosen in (clusters == 2, clusters > 2))
-        new = int(np.count_nonzero(self._new))
-        return max(self.total(), self.stride * (twice + more + growth.factor(new, twice, more) * new))
+        return max(self.total(), self.stride * self._grown(growth, self._new, clusters == 2, clusters > 2))
 
     def scaled_on_xcds(self, growth: Growth) -> float:
         """Lines of each XCD over the whole grid, summed."""
         if growth.fraction >= 1:
             return self.total(self.xcds)
-        once, twice, more = (
-            int(np.bitwise_count(bits).sum(dtype=np.int64))
-            for bits in (self._new_on, self._twice_on, self.entries["thrice"])
+        found = (np.bitwise_count(bits) for bits in (self._new_on, self._twice_on, self.entries["thrice"]))
+        return max(self.total(self.xcds), self.stride * self._grown(growth, *found))
+
+    def _grown(self, growth: Growth, *found: np.ndarray) -> float:
+        """Finds over the whole grid of what one cluster, two or more find, each by line.
+
+        Lines of one instruction are of one kind, more or less: all workgroups read the row of the pivot, and each its
+        own part of the matrix that has it. So they grow apart.
+        """
+        counts = [np.bincount(self.entries["instruction"], weights=times) for times in found]
+        return sum(
+            twice + more + growth.factor(once, twice, more) * once for once, twice, more in zip(*counts, strict=True)
         )
-        return max(self.total(self.xcds), self.stride * (twice + more + growth.factor(once, twice, more) * once))
 
     def new_by_cluster(self, growth: Growth, *, per_xcd: bool) -> np.ndarray:
         """float64, lines that each cluster alone touched and not what runs before its counted workgroups.
@@ -406,6 +413,7 @@ def _insert(
         if entry["cluster"] == 0 or abs(entry["cluster"] - cluster) > near:
             if entry["cluster"] == 0:
                 entry["line"] = event["line"]
+                entry["instruction"] = event["instruction"]
                 new += 1
             entry["cluster"] = cluster
             entry["clusters"] = min(entry["clusters"] + 1, 3)
