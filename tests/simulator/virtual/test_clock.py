@@ -13,7 +13,7 @@ import triton
 import triton.language as tl
 from triton.testing import do_bench
 
-import wavecast.simulator.timing as timing
+import wavecast.simulator.launch as launch_stages
 from wavecast.simulator.errors import LaunchError
 from wavecast.simulator.virtual import virtual_device
 
@@ -200,6 +200,6 @@ def test_a_fault_in_the_timing_is_not_taken_for_a_device_without_times(monkeypat
     def faulty(*_: object) -> float:
         raise AttributeError("no such constant")
 
-    monkeypatch.setattr(timing, "predict_us", faulty)
+    monkeypatch.setattr(launch_stages, "predict_us", faulty)
     with virtual_device("mi300x"), pytest.raises(AttributeError, match="no such constant"):
         do_bench(lambda: scale_kernel[(1,)](source, target, 1024, 2.0, BLOCK=1024))
