@@ -16,6 +16,7 @@ import triton.language as tl
 from wavecast.simulator.devices import load_device
 from wavecast.simulator.errors import LaunchError, UnknownDeviceError
 from wavecast.simulator.virtual import HostTensor, active_virtual_device, virtual_device
+from wavecast.simulator.virtual.driver import VirtualUtils
 
 try:
     import torch
@@ -254,3 +255,20 @@ def test_torch_is_not_imported() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_a_kernel_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Triton loads a kernel whose module is None again for every launch, which costs more than all else of a launch."""
+    loads: list[str] = []
+    load = VirtualUtils.load_binary
+
+    def counted(self: VirtualUtils, name: str, *rest: Any) -> Any:
+        loads.append(name)
+        return load(self, name, *rest)
+
+    monkeypatch.setattr(VirtualUtils, "load_binary", counted)
+    source, target = HostTensor(np.arange(8, dtype=np.float32)), HostTensor(np.zeros(8, dtype=np.float32))
+    with virtual_device("mi300x"):
+        for factor in (2.0, 3.0, 4.0):
+            scale_kernel[(1,)](source, target, 8, factor, BLOCK=8)
+    assert len(loads) <= 1

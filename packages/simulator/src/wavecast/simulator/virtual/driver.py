@@ -190,11 +190,14 @@ class VirtualUtils:
 
     def load_binary(
         self, name: str, binary: bytes, shared_bytes: int, index: int
-    ) -> tuple[None, CodeObject, int, int, int]:
-        """Module (none: there is nothing to unload), function, registers, spills, largest workgroup."""
+    ) -> tuple[CodeObject, CodeObject, int, int, int]:
+        """Module, function, registers, spills, largest workgroup.
+
+        Both are the code object: Triton loads a kernel without a module anew for every launch.
+        """
         code = self._expected.pop(name)
         registers, spills = code.registers or _count(code, "vgpr_count"), _count(code, "vgpr_spill_count")
-        return None, code, registers, spills, MAXIMUM_WORKGROUP_THREADS
+        return code, code, registers, spills, MAXIMUM_WORKGROUP_THREADS
 
     def unload_module(self, module: Any) -> None:
         """Nothing to do."""
