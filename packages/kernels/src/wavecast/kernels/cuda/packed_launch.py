@@ -18,7 +18,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 from wavecast.kernels.cuda.driver import TENSOR_MAP_BYTES, CudaDriver, LaunchConfig, PackedArguments
 
-MOST_MAPS = 1024
+MOST_MAPS = 256
 """Tensor maps that are kept of a matrix."""
 
 _WARP = 32
