@@ -20,7 +20,7 @@ from wavecast.simulator.execute.program import Program
 from wavecast.simulator.execute.ptx.translate import translate_ptx
 from wavecast.simulator.execute.runs import RUN, joined_runs
 from wavecast.simulator.execute.slices import SlicedLaunch
-from wavecast.simulator.execute.trace import Observer, record_ring
+from wavecast.simulator.execute.trace import Observer, record_ring, release_ring, spare_ring
 from wavecast.simulator.execute.translate import translate
 from wavecast.simulator.program.kept import OfKernels
 from wavecast.simulator.program.kernel import Kernel
@@ -154,7 +154,9 @@ def _run(
     Returns:
         The state in which the last workgroup left registers and context, and what was recorded.
     """
-    ring = None if observer is None else record_ring(_RING_RECORDS + _SPARE_RECORDS)
+    ring = None
+    if observer is not None:
+        ring = (record_ring if launch.is_checked else spare_ring)(_RING_RECORDS + _SPARE_RECORDS)
     state = WorkgroupState(launch, ring, _RING_RECORDS)
     recorded = np.zeros(len(workgroups), dtype=np.bool_)
     recorded[spread_evenly(len(workgroups), record)] = True
@@ -170,6 +172,8 @@ def _run(
         state.context[Context.TRACE_COUNT] = 0
         if outcome == Outcome.DONE:
             launch.print_errors()
+            if ring is not None and not launch.is_checked:
+                release_ring(ring)
             return state, runs
         if outcome == Outcome.MESSAGE:
             launch.serve()

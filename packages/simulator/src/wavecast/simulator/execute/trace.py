@@ -47,6 +47,27 @@ def record_ring(count: int) -> np.ndarray:
     return backing[skip : skip + count * RECORD.itemsize].view(RECORD)
 
 
+# Rings of launches before: to map the memory anew takes longer than a small launch.
+_spare: list[np.ndarray] = []
+
+
+def spare_ring(count: int) -> np.ndarray:
+    """As ``record_ring``, for a launch that is not checked: perhaps one of such a launch before.
+
+    Those write the same fields of every record, so that the others are still zero.
+    """
+    try:
+        ring = _spare.pop()
+    except IndexError:
+        return record_ring(count)
+    return ring if len(ring) == count else record_ring(count)
+
+
+def release_ring(ring: np.ndarray) -> None:
+    """Let another launch have a ring of ``spare_ring``; it must not be used any more."""
+    _spare[:] = [ring]
+
+
 class Observer(Protocol):
     """Receives the address trace of a launch."""
 

@@ -45,6 +45,19 @@ _FOLLOWED = 250_000
 _LARGEST_STRIDE = 256
 
 
+# Memory of the launch before: to map it anew, page by page, takes longer than a small launch.
+_spare: list[np.ndarray] = []
+
+
+def _batch(capacity: int) -> np.ndarray:
+    """Room for so many events, with anything in it."""
+    try:
+        batch = _spare.pop()
+    except IndexError:
+        return np.empty(capacity, dtype=EVENT)
+    return batch if len(batch) == capacity else np.empty(capacity, dtype=EVENT)
+
+
 @dataclass
 class _Caches:
     """Caches under one map, and the lines that each instruction found in them."""
@@ -117,7 +130,7 @@ class TrafficObserver:
         self._rows[loads] = np.arange(len(loads))
         self._rounds = np.zeros((waves, len(loads)), dtype=np.int64)
         self._misses = np.zeros((len(loads), waves, ROUNDS, 2), dtype=np.int32)
-        self._events = np.zeros(_EVENT_CAPACITY, dtype=EVENT)
+        self._events = _batch(_EVENT_CAPACITY)
         self._slots = np.zeros(self._resident + 1, dtype=np.int64)
         self._cursor = start_of_trace()
         self._shapes = empty_shapes()
@@ -345,6 +358,7 @@ class TrafficObserver:
         plain = results[1] if len(results) > 1 else replace(results[0], channel_imbalance=self._channels.imbalance[1])
         self._channels.release()
         release_shapes(self._shapes)
+        _spare[:] = [self._events]
         for caches in self._caches:
             caches.state.release()
         return replace(results[0], with_plain_map=plain)
