@@ -59,7 +59,7 @@ and order of tiles: `kernel.py` (Triton), and `all_gather_matmul/async_mm.hip` a
 
 bf16, fp16, or the FP8 format that the architecture multiplies, with inverse scales for all or for each row and column;
 gathering, a bias; results of the operands' type, of FP8 bf16, or in fp32. Rows and chunks of any number; K in multiples
-of 16 bytes, N in multiples of 4; tensors that begin at multiples of 16 bytes. What it does not take is an error before
+of 16 bytes, N in multiples of 4; tensors that begin at multiples of 16 bytes. What they do not take is an error before
 anything is launched, with the reason; Triton's kernel takes all of it.
 
 A workgroup of 8 waves makes 256 × 256 results. Each wave holds 128 × 64 of them, loads its part of the next step into
@@ -67,8 +67,8 @@ registers while it multiplies this one, and writes it to the other half of the L
 pieces of a row lie in LDS in an order that depends on the row. Results pass through LDS once more, so that stores fill
 cache lines.
 
-On a GPU it is loaded with `hipModuleLoadData` and launched with `hipModuleLaunchKernel`; under a virtual device the
-same bytes of arguments are executed. `hipcc` compiles it where it is on the path, else the clang of the `ziglang`
+On a GPU they are loaded with `hipModuleLoadData` and launched with `hipModuleLaunchKernel`; under a virtual device the
+same bytes of arguments are executed. `hipcc` compiles them where it is on the path, else the clang of the `ziglang`
 wheel.
 """
 EXECUTED = """
@@ -77,9 +77,9 @@ EXECUTED = """
 Whole tiles, K = {k}; FP8 with a scale for every row and column, all results in bf16. *Matrix share* is that of matrix
 instructions in all wave instructions; one of 32 × 32 multiplies as much as two or four of 16 × 16. *Registers spilled*
 are vector and scalar ones. *LDS* are its cycles a tile, and in brackets those that bank conflicts cost.
-*Predicted* is {ranks} × {rows} rows, N = {n}, K = {k}. Gathering has all chunks there, and the compute units that the
-copy engines' signals leave: {units}. Scattering has all parts there, and all compute units; a tile is
-one half of the time sent in fp32, and one half added to what has come and stored.
+*Predicted* is {ranks} × {rows} rows, N = {n}, K = {k}: gathering with all chunks there, on the compute units that the
+copy engines' signals leave, {units}; scattering with all parts there, on all units. Half
+of the tiles that are counted of it are sent in fp32, half are added to what has come.
 """
 ACQUIRED = """
 ## How a signal is acquired
