@@ -25,7 +25,7 @@ UNCALIBRATED = Path(__file__).with_name("uncalibrated.toml")
 _LAUNCH = ("launch.first_us", "launch.back_to_back_us", "launch.workgroup_clk")
 FITTED = {
     "mi300a": (*_LAUNCH, "launch.submit_us", "mall.mixed_tb_s", "mall.fill_share", "hbm.mixed_tb_s"),
-    "mi300x": (*_LAUNCH, "mall.mixed_tb_s"),
+    "mi300x": (*_LAUNCH, "launch.alone_us", "mall.mixed_tb_s"),
 }
 FITTED_ON = {
     "mi300a": (

@@ -1,7 +1,8 @@
 """Benchmarks that were timed on an MI300X and whose kernel and geometry are public, as programs.
 
 The times are sums over the kernels of a run. Where the smallest sizes cost about 6 µs a launch, every launch was timed
-on its own; where a launch more costs about 2.3 µs, the chain was timed as a whole. Sizes are of floats: the parameter
+on its own; where a launch more costs about 2.3 µs, the chain was timed as a whole. The programs that time many launches
+one by one have them in a queue. Sizes are of floats: the parameter
 ``precision`` of these benchmarks changes nothing. Kernels are written anew after the descriptions.
 """
 
@@ -15,6 +16,8 @@ from pathlib import Path
 from mi300a import OWN_KERNELS, Steps, device_copy, fir_launch, groups, listed_source, words
 from programs import Array, Launch, Launches, Program, Source
 
+from wavecast.simulator.timing import Position
+
 DEVICE = "mi300x"
 FILE = "mi300x_kernels.csv"
 COMPUTE_UNITS = 304
@@ -27,11 +30,11 @@ class Benchmark:
 
     Attributes:
         steps: Size, the other parameters and the checkout to steps.
-        each_alone: As in ``Program``.
+        each: As in ``Program``.
     """
 
     steps: Callable[[int, Parameters, Path], Steps]
-    each_alone: bool = False
+    each: Position | None = None
 
 
 def read_rows(data: Path) -> list[dict[str, str]]:
@@ -65,7 +68,7 @@ def read_programs(data: Path, mgpusim: Path) -> list[Program]:
                 " ".join([row["value"], *told]),
                 1e3 * float(row["kernel_ms"]),
                 benchmark.steps(int(row["value"]), parameters, mgpusim),
-                benchmark.each_alone,
+                benchmark.each,
             )
         )
     return programs
@@ -186,10 +189,10 @@ BENCHMARKS = {
     "polybench_2dconv": Benchmark(_convolution),
     "polybench_3dconv": Benchmark(_convolution_3d),
     "polybench_jacobi2d": Benchmark(_jacobi),
-    "polybench_fdtd2d": Benchmark(_fdtd, each_alone=True),
-    "polybench_2mm": Benchmark(_two_products, each_alone=True),
-    "polybench_3mm": Benchmark(_three_products, each_alone=True),
-    "rodinia_srad": Benchmark(_srad, each_alone=True),
+    "polybench_fdtd2d": Benchmark(_fdtd, Position.QUEUED),
+    "polybench_2mm": Benchmark(_two_products, Position.FIRST),
+    "polybench_3mm": Benchmark(_three_products, Position.FIRST),
+    "rodinia_srad": Benchmark(_srad, Position.QUEUED),
     "rodinia_pathfinder": Benchmark(_path),
-    "rodinia_gaussian": Benchmark(_gaussian, each_alone=True),
+    "rodinia_gaussian": Benchmark(_gaussian, Position.QUEUED),
 }

@@ -83,6 +83,7 @@ def checks(rows: Rows, device: Device) -> list[Check]:
     waves_per_xcd = 1024 / device.compute.wave_lanes / device.compute.num_xcd
     copied = 2 * (2048 << 20)
     threads = 2048 * 256
+    products = "int32_throughput", 1024, "num_blocks=1", "threads_per_block=256"
     found: list[tuple[str, str, Callable[[], float]]] = [
         ("launch.workgroup_clk", "empty kernel, one to two million workgroups of 256", lambda: per_workgroup * clk),
         (
@@ -121,8 +122,18 @@ def checks(rows: Rows, device: Device) -> list[Check]:
         ),
         (
             "launch.first_us",
-            "shoc_triad 1024; contains the kernel itself, about 0.6 µs",
-            lambda: times("shoc_triad", 1024, "precision=float"),
+            "int32_throughput, 1,024 and 4,096 dependent products, less what they take; contains the ends of a wave",
+            lambda: times(*products) - products[1] * times.slope("int32_throughput", 1024, 4096, *products[2:]),
+        ),
+        (
+            "launch.alone_us",
+            "int32_throughput, 256 dependent products",
+            lambda: times("int32_throughput", 256, *products[2:]),
+        ),
+        (
+            "launch.queued_us",
+            "rodinia_gaussian 64, a launch; contains the kernel itself, about 1 µs",
+            lambda: times("rodinia_gaussian", 64, "verify=false") / 126,
         ),
         (
             "atomics.same_line_clk",

@@ -174,11 +174,14 @@ class Pricer:
 def _counted(program: Program) -> Iterator[tuple[Launch, Place, int]]:
     """Launches with their place and number.
 
-    The first launch meets an idle queue, the others follow; if each is timed alone, all meet one.
+    The first launch meets an idle queue, the others follow, unless each is timed on its own.
     """
     is_first = True
     for step in program.launches:
-        first = step.times if program.each_alone else int(is_first)
+        if program.each is not None:
+            yield step.launch, (program.each, step.reads_fresh), step.times
+            continue
+        first = int(is_first)
         is_first = False
         if first:
             yield step.launch, (Position.FIRST, step.reads_fresh), first

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from wavecast.simulator.timing import Position
+
 Size = tuple[int, int, int]
 
 # Host side of a copy into device memory, as the timed regions of three MI300A benchmarks have it: a time a call, and a
@@ -125,8 +127,8 @@ class Program:
         label: Size and parameters.
         measured_us: The measured time.
         steps: What it does, in order.
-        each_alone: Whether every launch is timed on its own and the times are summed, so that each pays for a queue
-            that was empty.
+        each: Where every launch stands, if each is timed on its own and the times are summed; None for a chain that
+            is timed as a whole.
     """
 
     dataset: str
@@ -134,7 +136,7 @@ class Program:
     label: str
     measured_us: float
     steps: tuple[Launches | HostCopy, ...]
-    each_alone: bool = False
+    each: Position | None = None
 
     @property
     def launches(self) -> Iterator[Launches]:

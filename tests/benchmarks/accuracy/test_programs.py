@@ -17,7 +17,7 @@ from price import Pricer, Variant
 from programs import Array, HostCopy, Launch, Launches, Program, Source
 
 from wavecast.simulator.devices import load_device
-from wavecast.simulator.timing import Bound
+from wavecast.simulator.timing import Bound, Position
 
 DEVICE = load_device("mi300a")
 
@@ -181,7 +181,7 @@ def test_prices_are_kept_for_the_same_constants_and_model(tmp_path: Path) -> Non
 def test_a_chain_pays_for_an_empty_queue_once_unless_each_launch_is_timed_alone(tmp_path: Path) -> None:
     (step,) = copy_program(1 << 20).launches
     chain = Program("mi300a", "copy", "chain", 4.0, (HostCopy(1 << 20), Launches(step.launch, 3)))
-    alone = Program("mi300a", "copy", "alone", 4.0, (Launches(step.launch, 3),), each_alone=True)
+    alone = Program("mi300a", "copy", "alone", 4.0, (Launches(step.launch, 3),), each=Position.FIRST)
     store = Store(tmp_path)
     pricer = Pricer(observe([(step.launch, "mi300a")], store), store)
     single, three, priced = pricer.price([copy_program(1 << 20), alone, chain], Variant)

@@ -65,6 +65,8 @@ def row(index: int, opcode: str, kind: AccessKind, executed: int, **counts: int)
         l1_hits=0,
         l2_hits=0,
         mall_hits=0,
+        l2_joined=0,
+        mall_joined=0,
         lds_clk=0,
         lds_conflict_clk=0,
         cost_us=0.0,

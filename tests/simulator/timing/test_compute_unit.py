@@ -33,7 +33,7 @@ from wavecast.simulator.traffic import AccessKind, Traffic
 
 START = 200  # cycles from the start of a wave to its first instruction
 END = 4
-L1, L2, HBM, STORED = 107, 202, 869, 277
+L1, L2, HBM, STORED, LDS = 107, 202, 869, 277, 40
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ def test_counters_are_apart(unit: Unit) -> None:
     texts = ["global_load_dword", "ds_read_b32", "s_waitcnt lgkmcnt(0)"]
     found = unit.run(texts)
     # The wave ends before its load has arrived; the launch does not.
-    assert found.ends_clk[0] == START + 4 + 51 + 4 + END
+    assert found.ends_clk[0] == START + 4 + LDS + 4 + END
     assert found.finish_clk == START + 4 + 4 + HBM
 
 
@@ -279,17 +279,60 @@ def test_bank_conflicts_keep_the_lds_busy(unit: Unit) -> None:
     reads = ["ds_read_b128", "s_waitcnt lgkmcnt(0)"]
     kernel_row = {"i0": {"lds_clk": 64}}
     found = _with_lds_row(unit).run(reads, waves=4, **kernel_row)
-    assert found.finish_clk == START + 4 * 64 + 51 + 4 + END
+    assert found.finish_clk == START + 4 * 64 + LDS + 4 + END
     assert found.parts_clk[Part.LDS] > found.parts_clk[Part.LATENCY]
 
 
-def _with_lds_row(unit: Unit) -> Unit:
+@pytest.mark.parametrize(("dwords", "shown_clk", "each_clk"), [(1, 52, 4), (4, 64, 16)])
+def test_a_clock_around_reads_of_the_lds_shows_what_the_microbenchmark_measured(
+    unit: Unit, dwords: int, shown_clk: int, each_clk: int
+) -> None:
+    """tingqli/pyhip on MI308X: one wave, its clock before one read or eleven and after the wait for them."""
+    row = {"lds_clk": 2 * dwords, "bytes_asked": 256 * dwords}
+
+    def clocked(count: int) -> float:
+        texts = ["s_nop 0", *["ds_read_b128"] * count, "s_waitcnt lgkmcnt(0)"]
+        rows = {f"i{index}": row for index in range(1, 1 + count)}
+        return _with_lds_row(unit, range(1, 1 + count)).run(texts, **rows).finish_clk - START - END
+
+    assert clocked(1) == shown_clk
+    assert clocked(11) == shown_clk + 10 * each_clk
+
+
+@pytest.mark.parametrize(("simds", "clk"), [((0, 1), 32), ((0, 2), 16)])
+def test_two_simds_share_a_port_to_the_lds(unit: Unit, simds: tuple[int, int], clk: int) -> None:
+    """Four waves, of which two read four dwords a lane each: a port sends 64 bytes a cycle, and there are two."""
+    texts = ["ds_read_b128", "s_waitcnt lgkmcnt(0)"]
+    runs = [(wave, 0 if wave in simds else 2, 3, 1) for wave in range(4)]
+    found = _with_lds_row(unit, [0], executed=2).run(texts, waves=4, runs=runs)
+    assert found.finish_clk == START + clk + LDS + 4 + END
+
+
+@pytest.mark.parametrize(("dwords", "clk"), [(1, 8), (4, 20)])
+def test_addresses_and_data_of_stores_share_the_input_of_the_port(unit: Unit, dwords: int, clk: int) -> None:
+    """AMD's documentation: a store of a dword a lane takes 8 cycles, one of four takes 20."""
+    texts = ["ds_write_b128", "s_waitcnt lgkmcnt(0)"]
+    rows = _with_lds_row(unit, [0], opcode="ds_write_b128", kind=AccessKind.LDS_WRITE)
+    found = rows.run(texts, i0={"lds_clk": 2 * dwords, "bytes_asked": 256 * dwords})
+    assert found.finish_clk == START + clk + LDS + 4 + END
+
+
+def _with_lds_row(
+    unit: Unit,
+    indices: Sequence[int] = (0,),
+    *,
+    opcode: str = "ds_read_b128",
+    kind: AccessKind = AccessKind.LDS_READ,
+    executed: int | None = None,
+) -> Unit:
     def traffic_of(kernel: Kernel, device: Device, workgroups: int) -> Traffic:
         traffic = unit.traffic_of(kernel, device, workgroups)
         loads = unit.traffic_of(unit.kernel_of(["global_load_dword"], workgroup_size=64), device, 1).instructions
         waves = kernel.workgroup_size // 64
-        row = replace(loads[0], opcode="ds_read_b128", kind=AccessKind.LDS_READ, executed=waves, lds_clk=8 * waves)
-        return replace(traffic, instructions=(row, *traffic.instructions))
+        count = waves if executed is None else executed
+        row = replace(loads[0], opcode=opcode, kind=kind, executed=count, lds_clk=8 * count, bytes_asked=1024 * count)
+        rows = (replace(row, index=index) for index in indices)
+        return replace(traffic, instructions=(*rows, *traffic.instructions))
 
     return replace(unit, traffic_of=traffic_of)
 

@@ -63,6 +63,15 @@ def test_levels_are_reached_in_the_proportions_of_the_traffic(costs_of: Callable
     assert warmed[Cost.BEYOND_MALL] == 0
 
 
+def test_a_line_on_its_way_takes_as_long_as_one_that_is_not_there(costs_of: Callable[..., np.ndarray]) -> None:
+    """Eighty lines beyond L1: of 60 that L2 has 20 are on their way, 5 of those and 5 the cache has from HBM."""
+    counts = {"l1_hits": 0, "l2_requests": 80, "l2_hits": 60, "mall_hits": 15, "l2_joined": 20, "mall_joined": 10}
+    costs = costs_of(LOADS_AND_STORES, {0: counts})[0]
+    assert costs[[Cost.BEYOND_L1, Cost.BEYOND_L2, Cost.BEYOND_MALL]].tolist() == pytest.approx(
+        [WHOLE, 40 / 80 * WHOLE, 15 / 80 * WHOLE]
+    )
+
+
 def test_scattered_lines_find_their_levels_independently(costs_of: Callable[..., np.ndarray]) -> None:
     """Of 64 lines, each of which hits L1 nine times out of ten, some line nearly always misses."""
     lines = 64 * 40

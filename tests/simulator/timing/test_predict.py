@@ -61,9 +61,19 @@ def test_a_tiny_launch_is_bound_by_the_launch(predict: Callable[..., TimePredict
     assert found.bound is Bound.LAUNCH
     assert found.predicted_us == pytest.approx(device.launch.back_to_back_us + 0.6, abs=0.3)
     assert "launch itself" in found.cause
-    assert predict(1, position="first").predicted_us == pytest.approx(
-        found.predicted_us + device.launch.first_us - device.launch.back_to_back_us
-    )
+    working_us = found.predicted_us - found.terms[Bound.LAUNCH]
+    without = device.with_value("launch.alone_us", 0.0)
+    for position, before_us in (("first", device.launch.first_us), ("queued", device.launch.queued_us)):
+        assert predict(1, position=position, on=without).predicted_us == pytest.approx(before_us + working_us)
+
+
+def test_a_launch_alone_takes_no_less_than_the_host_needs_for_it(
+    predict: Callable[..., TimePrediction], device: Device
+) -> None:
+    """Whatever short kernels do; a longer one takes its time and what lies before it."""
+    assert predict(1, position="first").predicted_us == pytest.approx(device.launch.alone_us)
+    large = predict(LARGE, position="first")
+    assert large.terms[Bound.LAUNCH] == device.launch.first_us
 
 
 @pytest.mark.parametrize(("workgroups", "hidden"), [(1, True), (256, True), (LARGE, False)])

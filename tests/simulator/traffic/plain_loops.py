@@ -167,11 +167,16 @@ class Hierarchy:
         self.mall = LruSets(mall_sets, 16)
         self.mall_sets, self.hashed = mall_sets, hashed
         self.counts: Counter[str] = Counter()
+        # Steps in which lines were asked for: of HBM, and by an L2, there with whether HBM had to be waited for.
+        self.fetched: dict[int, int] = {}
+        self.brought: dict[tuple[int, int], tuple[int, bool]] = {}
 
-    def _mall(self, line: int, dirtied: set[int]) -> bool:
-        """Touch the memory-side cache; ``dirtied`` holds 32-byte sectors."""
+    def _mall(self, line: int, dirtied: set[int], *, step: int | None = None) -> bool:
+        """Touch the memory-side cache; ``dirtied`` holds 32-byte sectors, ``step`` says that HBM is asked."""
         index = scattered_set(line, self.mall_sets)
         hit, victim = self.mall.access(line, index)
+        if not hit:
+            self.fetched[line] = -1 if step is None else step
         if victim:
             self.counts["hbm_write_bytes"] += 32 * len(victim[1])
         self.mall.sets[index][line] |= dirtied
@@ -185,9 +190,9 @@ class Hierarchy:
             self.counts["fabric_write_bytes"] += 32 * len(sectors)
         self._mall(line, {byte // 32 for byte in dirty})
 
-    def access(self, xcd: int, line: int, kind: str, touched: set[int]) -> None:
+    def access(self, xcd: int, line: int, kind: str, touched: set[int], step: int) -> None:
         if kind == "atomic":
-            hit = self._mall(line, {byte // 32 for byte in touched})
+            hit = self._mall(line, {byte // 32 for byte in touched}, step=step)
             self.counts["mall_hits"] += hit
             self.counts["hbm_reads"] += not hit
             return
@@ -197,6 +202,8 @@ class Hierarchy:
             self.filled.discard((xcd, victim[0]))
             if victim[1]:
                 self._write_back(*victim)
+        if not hit:
+            self.brought[xcd, line] = -1, False
         dirty = self.l2[xcd].sets[index][line]
         if kind == "write":
             self.counts["l2_hits"] += hit
@@ -204,11 +211,16 @@ class Hierarchy:
             return
         if hit and ((xcd, line) in self.filled or touched <= dirty):
             self.counts["l2_hits"] += 1
+            came, from_hbm = self.brought[xcd, line]
+            self.counts["l2_joined"] += came == step
+            self.counts["mall_joined"] += came == step and from_hbm
             return
         self.filled.add((xcd, line))
         self.counts["fabric_reads"] += 1
-        mall_hit = self._mall(line, set())
+        mall_hit = self._mall(line, set(), step=step)
         self.counts["mall_hits"] += mall_hit
+        self.counts["mall_joined"] += mall_hit and self.fetched[line] == step
+        self.brought[xcd, line] = step, self.fetched[line] == step
         self.counts["hbm_reads"] += not mall_hit
 
     def drain(self) -> int:

@@ -255,6 +255,7 @@ def test_the_whole_hierarchy_equals_the_plain_one(device: Device, hashed: bool) 
     events["line"] = random.integers(0, 8, count) + 2048 * random.integers(0, 3000, count)
     events["kind"] = random.choice([READ, WRITE, WRITE, ATOMIC], count)
     events["xcd"] = random.integers(0, 2, count)
+    events["order"] = np.arange(count) // 500
     whole, none = np.uint64(2**64 - 1), np.uint64(0)
     events["low"] = random.choice(np.array([whole, 1, 1 << 40, 0xFF00], dtype=np.uint64), count)
     events["high"] = random.choice(np.array([whole, none, 1 << 63], dtype=np.uint64), count)
@@ -263,7 +264,7 @@ def test_the_whole_hierarchy_equals_the_plain_one(device: Device, hashed: bool) 
     for event in events:
         bits = int(event["low"]) | int(event["high"]) << 64
         touched = {byte for byte in range(128) if bits >> byte & 1}
-        plain.access(int(event["xcd"]), int(event["line"]), names[int(event["kind"])], touched)
+        plain.access(int(event["xcd"]), int(event["line"]), names[int(event["kind"])], touched, int(event["order"]))
     levels = np.zeros((1, LEVELS), dtype=np.int64)
     state.run(events, levels)
     assert state.drain() == plain.drain()
@@ -272,6 +273,23 @@ def test_the_whole_hierarchy_equals_the_plain_one(device: Device, hashed: bool) 
     assert state.totals[Flow.HBM_WRITE_BYTES] == plain.counts["hbm_write_bytes"] > 0
     assert levels[0, Level.L2_HITS] == plain.counts["l2_hits"] > 0
     assert levels[0, Level.MALL_HITS] == plain.counts["mall_hits"] > 0
+    assert levels[0, Level.L2_JOINED] == plain.counts["l2_joined"] > 0
+    assert levels[0, Level.MALL_JOINED] == plain.counts["mall_joined"] > 0
+
+
+def test_who_asks_for_a_line_on_its_way_waits_as_long_as_the_first(device: Device) -> None:
+    """Three waves of two XCDs in a step, one of them in the next; a line that was written is no reason to wait."""
+    state = CacheState(device, 1.0, 1)
+    events = stream(np.array([5, 5, 5, 5, 6, 6], dtype=np.uint64), READ)
+    events["xcd"], events["order"] = [0, 0, 1, 0, 0, 0], [0, 0, 0, 1, 1, 1]
+    events["kind"][4] = WRITE
+    levels = np.zeros((1, LEVELS), dtype=np.int64)
+    state.run(events, levels)
+    assert (levels[0, Level.L2_HITS], levels[0, Level.L2_JOINED]) == (3, 1)
+    assert (levels[0, Level.MALL_HITS], levels[0, Level.MALL_JOINED]) == (1, 2)
+    levels[:] = 0
+    state.run(events[:2].copy(), levels)
+    assert (levels[0, Level.L2_HITS], levels[0, Level.L2_JOINED], levels[0, Level.MALL_JOINED]) == (2, 0, 0)
 
 
 def test_footprint_scales_private_lines_only() -> None:
@@ -346,7 +364,7 @@ def test_l1_hits_touch_lines_but_go_no_further(device: Device) -> None:
     events, levels = stream(np.array([5, 6, 5], np.uint64), READ), np.zeros((1, LEVELS), dtype=np.int64)
     assert settle(empty_l1(device, 1), events, 0, 3, levels, *by_round(), 1) == 3
     assert events["kind"].tolist() == [READ, READ, READ_FROM_L1]
-    assert levels[0].tolist() == [1, 2, 0, 0, 2 * 4, 0, 0, 0]
+    assert levels[0].tolist() == [1, 2, 0, 0, 2 * 4, 0, 0, 0, 0, 0]
 
 
 def test_misses_are_kept_by_wave_and_round(device: Device) -> None:

@@ -78,6 +78,7 @@ class Lds:
     bytes_per_clk: float = _in("B/clk")
     latency_clk: float = _in("clk")
     reserved_bytes: int | None = _optional("B")
+    port_bytes_per_clk: float | None = _optional("B/clk")
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +182,8 @@ class Launch:
     workgroup_clk: float = _in("clk")
     wave_clk_per_xcd: float = _in("clk")
     submit_us: float | None = _optional("us")
+    alone_us: float | None = _optional("us")
+    queued_us: float | None = _optional("us")
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,17 +209,21 @@ def _started_us(shared: dict[Bound, float], device: Device) -> float:
 def launch_us(device: Device, position: Position, *, working_us: float) -> float:
     """Cost of a launch in that position beside its work.
 
-    In a chain the next launch is on its way while one runs, so that of two the longer counts: the work and what lies
-    between it and the next, or the time in which launches are submitted one after another.
+    What the host and the queue do goes on while the kernel runs, so that of two the longer counts: the work and what
+    lies before it, or the time in which a launch alone is known to have ended. In a chain likewise: the work and what
+    lies between it and the next, or the time in which launches are submitted one after another.
 
     Args:
         device: The constants.
         position: Where it stands.
         working_us: From the start of its first workgroup until the next launch may begin.
     """
-    if position is Position.FIRST:
-        return device.launch.first_us
-    return max(device.launch.back_to_back_us, (device.launch.submit_us or 0.0) - working_us)
+    launch = device.launch
+    if position.is_alone:
+        queued_us = launch.first_us if launch.queued_us is None else launch.queued_us
+        before_us = launch.first_us if position is Position.FIRST else queued_us
+        return max(before_us, (launch.alone_us or 0.0) - working_us)
+    return max(launch.back_to_back_us, (launch.submit_us or 0.0) - working_us)
 
 
 def _shared_terms(case: Case, device: Device) -> dict[Bound, float]:

@@ -33,9 +33,9 @@ def among_neighbours(
         warm: Whether an equal launch came just before.
         fresh: Whether other launches wrote just before what this one reads, and read next what it writes.
     """
-    if position is Position.FIRST and not fresh:
+    if position.is_alone and not fresh:
         traffic = replace(traffic, last_write_back_bytes=0)
-    kept = l2_kept_share(traffic, device) if warm and position is Position.FIRST and not fresh else 0.0
+    kept = l2_kept_share(traffic, device) if warm and position.is_alone and not fresh else 0.0
     if kept:
         beyond = 1 - kept
         traffic = replace(
@@ -90,4 +90,11 @@ def _with_more_hits(row: InstructionTraffic, kept: float) -> InstructionTraffic:
     if row.kind not in _READS:
         return row
     found = round((row.l2_requests - row.l2_hits) * kept)
-    return replace(row, l2_hits=row.l2_hits + found, mall_hits=round(row.mall_hits * (1 - kept)))
+    left = 1 - kept
+    return replace(
+        row,
+        l2_hits=row.l2_hits + found,
+        mall_hits=round(row.mall_hits * left),
+        l2_joined=round(row.l2_joined * left),
+        mall_joined=round(row.mall_joined * left),
+    )

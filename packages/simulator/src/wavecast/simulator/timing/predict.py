@@ -54,7 +54,8 @@ def predict_time(
         execution: Its executed counts.
         traffic: Its traffic, from the same execution.
         device: Where it would run.
-        position: ``first``: alone between two events. ``back-to-back``: one of a chain of launches.
+        position: ``first``: alone between two events. ``queued``: so too, among others that are timed likewise.
+            ``back-to-back``: one of a chain of launches.
         warm: Whether an equal launch just before left its data in the L2s and the memory-side cache.
         fresh: Whether other launches wrote just before what this one reads, and read next what it writes: it finds
             nothing in the L2s, and its end waits until they have written back.
@@ -119,7 +120,8 @@ def predict_us(kernel: Kernel, execution: Execution, traffic: Traffic, device: D
     if traffic.kernel != kernel.name:
         raise ValueError(f"traffic of kernel {traffic.kernel!r} given for {kernel.name!r}; observe the same launch")
     traffic = among_neighbours(traffic, device, position=Position.BACK_TO_BACK, warm=False)
-    return evaluate(_case(kernel, execution, traffic, device, Position.BACK_TO_BACK, warm=False), device).total_us
+    case = _case(kernel, execution, traffic, device, Position.BACK_TO_BACK, warm=False)
+    return evaluate(case, device).total_us
 
 
 def _case(

@@ -29,10 +29,16 @@ class Bound(StrEnum):
 
 
 class Position(StrEnum):
-    """Where a launch stands in its stream."""
+    """Where a launch stands in its stream, and what is timed of it."""
 
-    FIRST = "first"
-    BACK_TO_BACK = "back-to-back"
+    FIRST = "first"  # the time of this one, in a queue that was empty
+    QUEUED = "queued"  # the time of this one, in a queue with others before it and behind it
+    BACK_TO_BACK = "back-to-back"  # a chain of them
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the launch is timed by itself."""
+        return self is not Position.BACK_TO_BACK
 
 
 @dataclass(frozen=True, slots=True)

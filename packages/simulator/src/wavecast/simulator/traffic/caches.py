@@ -5,6 +5,9 @@
 * Where the device has sectors, a read brings in those it touches instead of the whole line, two neighbours at a time,
   and a sector of which only a part was written is read before it is written back.
 * Memory-side cache: behind every L2. Atomics go there directly.
+* What one access of a step brings in, others of the same step find on its way: they move nothing, and wait as long.
+  Workgroups that read the same lines come into step by that, since who goes ahead waits for memory, and who follows
+  for the L2 alone until it has caught up.
 
 The L2 of a whole grid has its sets by an ``L2Map``, the memory-side cache by a hash of the line number, since nobody
 knows its map. When only a part of the workgroups that are resident together runs, both keep that part of their sets, by
@@ -61,11 +64,15 @@ class Level(IntEnum):
     WRITTEN_SECTORS = 5
     SENT_SECTORS = 6
     SENT_PARTIAL = 7
+    # Of reads: those that find their line in the L2 while it is still on its way there, and those that wait for HBM
+    # although they find theirs, in the L2 or in the memory-side cache.
+    L2_JOINED = 8
+    MALL_JOINED = 9
 
 
 LEVELS = len(Level)
 # Columns to which only the lines that are followed add.
-BEYOND_L1 = (Level.L2_HITS, Level.MALL_HITS)
+BEYOND_L1 = (Level.L2_HITS, Level.MALL_HITS, Level.L2_JOINED, Level.MALL_JOINED)
 
 
 class Flow(IntEnum):
@@ -107,10 +114,12 @@ class CacheState:
     l2_used: np.ndarray = field(init=False)
     l2_masks: np.ndarray = field(init=False)
     l2_filled: np.ndarray = field(init=False)
+    l2_brought: np.ndarray = field(init=False)
     l2_sets: np.ndarray = field(init=False)
     mall_tags: np.ndarray = field(init=False)
     mall_used: np.ndarray = field(init=False)
     mall_dirty: np.ndarray = field(init=False)
+    mall_brought: np.ndarray = field(init=False)
     mall_sets: np.ndarray = field(init=False)
     totals: np.ndarray = field(init=False)
     clock: np.ndarray = field(init=False)
@@ -128,9 +137,9 @@ class CacheState:
         arrays = _arrays_of(shape)
         self._arrays: _Arrays | None = arrays
         self.l2_tags, self.l2_used, self.l2_masks = arrays.l2_tags, arrays.l2_used, arrays.l2_masks
-        self.l2_filled, self.l2_sets = arrays.l2_filled, arrays.l2_sets
+        self.l2_filled, self.l2_brought, self.l2_sets = arrays.l2_filled, arrays.l2_brought, arrays.l2_sets
         self.mall_tags, self.mall_used = arrays.mall_tags, arrays.mall_used
-        self.mall_dirty, self.mall_sets = arrays.mall_dirty, arrays.mall_sets
+        self.mall_dirty, self.mall_brought, self.mall_sets = arrays.mall_dirty, arrays.mall_brought, arrays.mall_sets
         self.totals = np.zeros(len(Flow), dtype=np.int64)
         l2_map = self.l2_map or hashed_map(self.device)
         stride_bits = self.stride.bit_length() - 1
@@ -182,10 +191,12 @@ class CacheState:
             self.l2_used,
             self.l2_masks,
             self.l2_filled,
+            self.l2_brought,
             self.l2_sets,
             self.mall_tags,
             self.mall_used,
             self.mall_dirty,
+            self.mall_brought,
             self.mall_sets,
             levels,
             counted,
@@ -203,15 +214,17 @@ class CacheState:
             l2_lines_per_xcd: Lines that each L2, of its present size, takes in.
             mall_lines: Lines that the memory-side cache takes in.
         """
-        mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets
+        mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_brought, self.mall_sets
         l2 = self.l2_tags, self.l2_used, self.l2_masks, self.l2_filled, self.l2_sets
         _pass_over_l2(*l2, l2_lines_per_xcd, *mall, self.totals, self.clock, self.map[-1])
-        _pass_over_mall(*mall, mall_lines, self.totals, self.clock)
+        of_mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets
+        _pass_over_mall(*of_mall, mall_lines, self.totals, self.clock)
 
     def fill_mall(self, lines: np.ndarray) -> None:
         """Put clean lines into the memory-side cache, the least recently used first, before anything runs."""
         fills = int(self.totals[Flow.MALL_FILLS])
-        _fill_mall(lines, self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets, self.totals, self.clock)
+        mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_brought, self.mall_sets
+        _fill_mall(lines, *mall, self.totals, self.clock)
         self.totals[Flow.MALL_FILLS] = fills
 
     @property
@@ -237,7 +250,7 @@ class CacheState:
             Bytes that all L2s wrote, scaled back to all workgroups and lines and bounded by their capacity.
         """
         before, lines_for_each = int(self.totals[Flow.FABRIC_WRITE_BYTES]), self._lines_for_each
-        mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_sets
+        mall = self.mall_tags, self.mall_used, self.mall_dirty, self.mall_brought, self.mall_sets
         l2_sets = np.sort(_touched(self.l2_sets))
         _drain(self.l2_tags, self.l2_masks, self.l2_filled, l2_sets, *mall, self.totals, self.clock, self.map[-1])
         written = (int(self.totals[Flow.FABRIC_WRITE_BYTES]) - before) * lines_for_each
@@ -254,6 +267,8 @@ class _Arrays:
         self.shape = l2, mall = shape
         self.l2_tags, self.l2_used = np.empty(l2, dtype=np.uint64), np.empty(l2, dtype=np.int64)
         self.l2_masks, self.l2_filled = np.empty((*l2, 2), dtype=np.uint64), np.empty(l2, dtype=np.uint8)
+        # When each line came, negative if it came from HBM; 0 if it was made here.
+        self.l2_brought, self.mall_brought = np.empty(l2, dtype=np.int64), np.empty(mall, dtype=np.int64)
         self.l2_sets = np.zeros(1 + 2 * l2[0] * l2[1], dtype=np.int64)
         self.mall_tags, self.mall_used = np.empty(mall, dtype=np.uint64), np.empty(mall, dtype=np.int64)
         self.mall_dirty = np.empty(mall, dtype=np.uint8)
@@ -459,13 +474,23 @@ def _touch_mall(
     tags: np.ndarray,
     used: np.ndarray,
     dirty: np.ndarray,
+    brought: np.ndarray,
     sets: np.ndarray,
     line: Any,
     dirtied: Any,
     totals: np.ndarray,
     now: Any,
+    is_fetched: Any,
 ) -> Any:
-    """Access the memory-side cache; what leaves it dirty is written to HBM. Returns whether it hit."""
+    """Access the memory-side cache; what leaves it dirty is written to HBM.
+
+    Args:
+        brought: int64, when each line was fetched from HBM; 0 if it was written.
+        is_fetched: Whether HBM is asked for what is missing.
+
+    Returns:
+        (whether it hit, when the line was fetched).
+    """
     index = set_of(line, tags.shape[1])
     if _open(sets, index):
         for way in range(tags.shape[2]):
@@ -476,8 +501,9 @@ def _touch_mall(
         totals[Flow.HBM_WRITE_BYTES] += _sector_bytes(dirty[0, index, way])
         tags[0, index, way] = line
         dirty[0, index, way] = 0
+        brought[0, index, way] = now if is_fetched else 0
     dirty[0, index, way] |= dirtied
-    return hit
+    return hit, brought[0, index, way]
 
 
 @compiled_borrowing
@@ -486,13 +512,14 @@ def _fill_mall(
     tags: np.ndarray,
     used: np.ndarray,
     dirty: np.ndarray,
+    brought: np.ndarray,
     sets: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
 ) -> Any:
     for line in lines:
         clock[0] += 1
-        _touch_mall(tags, used, dirty, sets, line, np.uint8(0), totals, clock[0])
+        _touch_mall(tags, used, dirty, brought, sets, line, np.uint8(0), totals, clock[0], False)
 
 
 @compiled_borrowing
@@ -503,6 +530,7 @@ def _write_back(
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
+    mall_brought: np.ndarray,
     mall_sets: np.ndarray,
     totals: np.ndarray,
     now: Any,
@@ -511,7 +539,8 @@ def _write_back(
         requests, size = _half_requests(mask)
         totals[Flow.FABRIC_WRITES] += requests
         totals[Flow.FABRIC_WRITE_BYTES] += size
-    _touch_mall(mall_tags, mall_used, mall_dirty, mall_sets, line, _sectors(low, high), totals, now)
+    mall = mall_tags, mall_used, mall_dirty, mall_brought, mall_sets
+    _touch_mall(*mall, line, _sectors(low, high), totals, now, False)
 
 
 @compiled_borrowing
@@ -541,10 +570,12 @@ def _run(
     l2_used: np.ndarray,
     l2_masks: np.ndarray,
     l2_filled: np.ndarray,
+    l2_brought: np.ndarray,
     l2_sets: np.ndarray,
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
+    mall_brought: np.ndarray,
     mall_sets: np.ndarray,
     levels: np.ndarray,
     counted: np.ndarray,
@@ -557,16 +588,18 @@ def _run(
     now = clock[0]
     is_whole, is_sectored = l2_map[0] != 0, l2_map[-1] != 0
     none, beyond = np.uint64(0), np.uint64(1) << np.uint64(63)
+    mall = mall_tags, mall_used, mall_dirty, mall_brought, mall_sets
+    step, step_began = np.int32(-1), now
     for position in order:
         event = events[position]
         line, kind, instruction, xcd = event["line"], event["kind"], event["instruction"], event["xcd"]
+        if event["order"] != step:
+            step, step_began = event["order"], now
         if kind == READ_FROM_L1 or not is_followed(line, stride):
             continue
         now += 1
         if kind == ATOMIC:
-            hit = _touch_mall(
-                mall_tags, mall_used, mall_dirty, mall_sets, line, _sectors(event["low"], event["high"]), totals, now
-            )
+            hit, _ = _touch_mall(*mall, line, _sectors(event["low"], event["high"]), totals, now, True)
             levels[instruction, Level.MALL_HITS] += hit
             totals[Flow.HBM_READS] += not hit
             if not hit and not is_whole:
@@ -589,10 +622,10 @@ def _run(
             if masks[0] | masks[1]:
                 if is_sectored:
                     totals[Flow.FILL_BYTES] += _fill_bytes(masks[0], masks[1], l2_filled[xcd, index, way])
-                mall = mall_tags, mall_used, mall_dirty, mall_sets
                 _write_back(l2_tags[xcd, index, way], masks[0], masks[1], *mall, totals, now)
             l2_tags[xcd, index, way] = line
             l2_filled[xcd, index, way] = 0
+            l2_brought[xcd, index, way] = 0
             masks[0] = np.uint64(0)
             masks[1] = np.uint64(0)
         if kind == WRITE:
@@ -604,6 +637,9 @@ def _run(
         low, high = masks[0] | _bytes_of_pair(have), masks[1] | _bytes_of_pair(have >> 2)
         if hit and event["low"] & ~low == 0 and event["high"] & ~high == 0:
             levels[instruction, Level.L2_HITS] += 1
+            came = l2_brought[xcd, index, way]
+            levels[instruction, Level.L2_JOINED] += abs(came) > step_began
+            levels[instruction, Level.MALL_JOINED] += -came > step_began
             continue
         # Two sectors that are neighbours come together.
         brought = np.int64(15)
@@ -613,8 +649,10 @@ def _run(
             totals[Flow.READ_SECTORS] += (brought & ~have) >> sector & 1
         l2_filled[xcd, index, way] = have | brought
         totals[Flow.FABRIC_READS] += 1
-        mall_hit = _touch_mall(mall_tags, mall_used, mall_dirty, mall_sets, line, np.uint8(0), totals, now)
+        mall_hit, fetched = _touch_mall(*mall, line, np.uint8(0), totals, now, True)
         levels[instruction, Level.MALL_HITS] += mall_hit
+        levels[instruction, Level.MALL_JOINED] += mall_hit and fetched > step_began
+        l2_brought[xcd, index, way] = -now if fetched > step_began else now
         totals[Flow.HBM_READS] += not mall_hit
         if is_whole:
             continue
@@ -644,6 +682,7 @@ def _drain(
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
+    mall_brought: np.ndarray,
     mall_sets: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
@@ -657,7 +696,7 @@ def _drain(
                 clock[0] += 1
                 if is_sectored:
                     totals[Flow.FILL_BYTES] += _fill_bytes(masks[0], masks[1], l2_filled[xcd, index, way])
-                mall = mall_tags, mall_used, mall_dirty, mall_sets
+                mall = mall_tags, mall_used, mall_dirty, mall_brought, mall_sets
                 _write_back(l2_tags[xcd, index, way], masks[0], masks[1], *mall, totals, clock[0])
                 masks[0] = np.uint64(0)
                 masks[1] = np.uint64(0)
@@ -696,6 +735,7 @@ def _pass_over_l2(
     mall_tags: np.ndarray,
     mall_used: np.ndarray,
     mall_dirty: np.ndarray,
+    mall_brought: np.ndarray,
     mall_sets: np.ndarray,
     totals: np.ndarray,
     clock: np.ndarray,
@@ -713,7 +753,7 @@ def _pass_over_l2(
                 if held[0] | held[1]:
                     if is_sectored:
                         totals[Flow.FILL_BYTES] += _fill_bytes(held[0], held[1], filled[xcd, index, way])
-                    mall = mall_tags, mall_used, mall_dirty, mall_sets
+                    mall = mall_tags, mall_used, mall_dirty, mall_brought, mall_sets
                     _write_back(tags[xcd, index, way], held[0], held[1], *mall, totals, clock[0])
                 tags[xcd, index, way] = EMPTY
                 used[xcd, index, way] = clock[0]

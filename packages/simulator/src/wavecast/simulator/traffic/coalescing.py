@@ -26,7 +26,7 @@ LINE_SHIFT = 7
 MAX_LINES = 128
 _LANES = 64
 _SEGMENT_BYTES = 64
-_QUADS_PER_CYCLE, _LANES_PER_QUAD = 4, 4
+QUADS_PER_CYCLE, LANES_PER_QUAD = 4, 4
 _SLOTS = 256
 
 
@@ -205,7 +205,7 @@ def walk_quads(
     weights[:line_count] = 0
     quad_clk, run_clk, requests, partial, position = 0, 0, 0, 0, 0
     shape_before, segment_before, origin_before, is_run, run_bytes = 0, np.uint64(0), np.uint64(0), False, 0
-    together = min(_QUADS_PER_CYCLE, max(1, _SEGMENT_BYTES // (_LANES_PER_QUAD * width)))
+    together = min(QUADS_PER_CYCLE, max(1, _SEGMENT_BYTES // (LANES_PER_QUAD * width)))
     for quad in range(_LANES // 4):
         bits = int((exec_mask >> np.uint64(4 * quad)) & np.uint64(15))
         lanes = (bits & 1) + (bits >> 1 & 1) + (bits >> 2 & 1) + (bits >> 3)
@@ -218,7 +218,7 @@ def walk_quads(
         origin = address[first_lane] - (np.uint64(width * first_lane) if shape == 1 else np.uint64(0))
         new_bytes = width if shape == 2 else width * lanes
         continues = shape != 0 and shape == shape_before and origin == origin_before
-        if continues and quad % (_QUADS_PER_CYCLE if shape == 2 else together):
+        if continues and quad % (QUADS_PER_CYCLE if shape == 2 else together):
             run_clk += int(segments[count - 1] - segment_before)
         else:
             run_clk += clk

@@ -329,6 +329,9 @@ class TrafficObserver:
         reached = levels[:, Level.L2_REQUESTS]
         levels[:, Level.L2_HITS] = np.minimum(levels[:, Level.L2_HITS], reached)
         levels[:, Level.MALL_HITS] = np.minimum(levels[:, Level.MALL_HITS], reached - levels[:, Level.L2_HITS])
+        levels[:, Level.L2_JOINED] = np.minimum(levels[:, Level.L2_JOINED], levels[:, Level.L2_HITS])
+        found = levels[:, Level.L2_JOINED] + levels[:, Level.MALL_HITS]
+        levels[:, Level.MALL_JOINED] = np.minimum(levels[:, Level.MALL_JOINED], found)
         return np.asarray(levels)
 
     def result(self, execution: Execution) -> Traffic:

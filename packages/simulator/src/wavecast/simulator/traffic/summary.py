@@ -176,13 +176,22 @@ def _read_misses(observed: Observed, read: GridLines) -> tuple[float, float]:
 
 
 def _levels_for(levels: np.ndarray, reads: np.ndarray, *, fabric_lines: float, hbm_lines: float) -> np.ndarray:
-    """Levels of a sample whose reads miss as often, in all, as those of the grid do; the misses keep their shares."""
+    """Levels of a sample whose reads miss as often, in all, as those of the grid do; the misses keep their shares.
+
+    Who misses the L2 in the sample and not in the grid waits there with a workgroup that runs beside it and that the
+    sample left out: an L2 is too small to keep what workgroups share for those that come later. The memory-side cache
+    is not: who waits with a miss for HBM is scaled with it.
+    """
     adjusted = levels.astype(np.float64)
     requests, hits, found = (adjusted[reads, level] for level in (Level.L2_REQUESTS, Level.L2_HITS, Level.MALL_HITS))
     misses = requests - hits
     changed = np.minimum(misses * _ratio(fabric_lines, misses.sum()), requests)
     beyond = np.minimum((misses - found) * _ratio(hbm_lines, (misses - found).sum()), changed)
+    waiting = np.clip(misses + adjusted[reads, Level.L2_JOINED], changed, requests)
+    with_a_miss = adjusted[reads, Level.MALL_JOINED] / np.maximum(misses - found, 1)
     adjusted[reads, Level.L2_HITS], adjusted[reads, Level.MALL_HITS] = requests - changed, changed - beyond
+    adjusted[reads, Level.L2_JOINED] = waiting - changed
+    adjusted[reads, Level.MALL_JOINED] = np.minimum(beyond * with_a_miss, waiting - beyond)
     return adjusted
 
 
@@ -293,6 +302,8 @@ def _instruction_table(
                 l1_hits=lines[Level.L1_HITS],
                 l2_hits=lines[Level.L2_HITS],
                 mall_hits=lines[Level.MALL_HITS],
+                l2_joined=lines[Level.L2_JOINED],
+                mall_joined=lines[Level.MALL_JOINED],
                 lds_clk=lds_clk,
                 lds_conflict_clk=scaled[Count.LDS_CONFLICT_CLK],
                 cost_us=_cost_us(device, access, scaled, lines, lds_clk),

@@ -36,6 +36,8 @@ class InstructionTraffic:
         l1_hits: Lines found in L1.
         l2_hits: Requests served by L2.
         mall_hits: Requests served by the memory-side cache.
+        l2_joined: Those that L2 serves after waiting for a line that another of the same step asked for.
+        mall_joined: Those that L2 or the memory-side cache serves after waiting so for HBM.
         lds_clk: LDS cycles.
         lds_conflict_clk: Those of them that bank conflicts cost.
         cost_us: Time the busiest unit it uses would need for it alone, were it spread evenly: ranks the table.
@@ -64,6 +66,8 @@ class InstructionTraffic:
     l1_hits: int
     l2_hits: int
     mall_hits: int
+    l2_joined: int
+    mall_joined: int
     lds_clk: int
     lds_conflict_clk: int
     cost_us: float

@@ -28,15 +28,15 @@ from wavecast.simulator.timing.opcodes import is_8bit_matrix, is_half_rate, is_q
 from wavecast.simulator.timing.ptx_opcodes import is_fence, orders_memory
 from wavecast.simulator.timing.units import Rate, Unit
 from wavecast.simulator.traffic import AccessKind, InstructionTraffic, Traffic
+from wavecast.simulator.traffic.coalescing import LANES_PER_QUAD, QUADS_PER_CYCLE
 
 _FIELD = re.compile(r"(vmcnt|lgkmcnt)\((\d+)\)")
 _NUMBER = re.compile(r"^\S+\s+(0x[0-9a-f]+|\d+)$")
 _LANE_EXCHANGE = ("ds_bpermute_b32", "ds_permute_b32", "ds_swizzle_b32")
-_QUADS_PER_CYCLE = 4
-_LANES_PER_QUAD = 4
 _DWORD = 4
 _ADDRESS_BYTES_PER_CLK = 64
 _LINE_BYTES = 128
+_NOP_CLK = 4
 _SLEEP_CLK = 64
 _UNIT_ACTION = {
     Unit.VECTOR_MEMORY: Action.VECTOR_MEMORY,
@@ -67,7 +67,11 @@ class Facts:
         beyond_l1: Share of the executions of a load of which some line gets past L1; NaN if nobody counted them.
         l2_hits: Requests served by L2.
         mall_hits: Requests served by the memory-side cache.
+        l2_joined: Requests served by L2 that wait for a line on its way there.
+        mall_joined: Requests served by L2 or the memory-side cache that wait for a line on its way from HBM.
         lds_clk: LDS cycles.
+        lds_reads: bool, whether it reads from the LDS.
+        lds_writes: bool, whether it writes there, or updates.
         loads: bool, whether it loads from memory, as the next four.
         stores: Stores there.
         atomics: Updates there.
@@ -91,7 +95,11 @@ class Facts:
     beyond_l1: np.ndarray
     l2_hits: np.ndarray
     mall_hits: np.ndarray
+    l2_joined: np.ndarray
+    mall_joined: np.ndarray
     lds_clk: np.ndarray
+    lds_reads: np.ndarray
+    lds_writes: np.ndarray
     loads: np.ndarray
     stores: np.ndarray
     atomics: np.ndarray
@@ -293,7 +301,11 @@ def _facts(traffic: Traffic) -> Facts:
         beyond_l1=np.array([_missed(row) for row in rows], dtype=np.float64),
         l2_hits=column("l2_hits"),
         mall_hits=column("mall_hits"),
+        l2_joined=column("l2_joined"),
+        mall_joined=column("mall_joined"),
         lds_clk=column("lds_clk"),
+        lds_reads=is_kind(AccessKind.LDS_READ),
+        lds_writes=is_kind(AccessKind.LDS_WRITE, AccessKind.LDS_ATOMIC),
         loads=is_kind(AccessKind.LOAD, AccessKind.LDS_DIRECT),
         stores=is_kind(AccessKind.STORE),
         atomics=is_kind(AccessKind.ATOMIC),
@@ -370,7 +382,7 @@ def _held_clk(instruction: Instruction) -> float:
         return 0.0
     number = _NUMBER.match(instruction.text.strip())
     count = int(number[1], 0) if number else 0
-    return float(count * (_LANES_PER_QUAD if instruction.opcode == "s_nop" else _SLEEP_CLK))
+    return float(count * (_NOP_CLK if instruction.opcode == "s_nop" else _SLEEP_CLK))
 
 
 def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> np.ndarray:
@@ -404,6 +416,9 @@ def price(form: KernelForm, device: Device, demand: Demand, *, warm: float) -> n
         clk[form.lds, Cost.LATENCY_L1] = device.lds.latency_clk
     if len(form.exchanges):
         clk[form.exchanges, Cost.LDS] = _DWORD * device.compute.wave_lanes / device.lds.bytes_per_clk
+        if device.lds.port_bytes_per_clk is not None:
+            moved = 2 * _DWORD * device.compute.wave_lanes
+            clk[form.exchanges, Cost.LDS_PORT] = moved / device.lds.port_bytes_per_clk
     clk[form.scalar_memory, Cost.LATENCY_L1] = issue.argument_load_clk
     clk[form.scalar_memory, Cost.LATER_LATENCY] = min(device.l1.scalar_latency_clk, issue.argument_load_clk)
     # Where the traffic knows nothing, as of an access without active lanes.
@@ -444,7 +459,18 @@ def _price_machine(clk: np.ndarray, form: KernelForm, device: Device) -> None:
 
 
 _IN_CLK = (
-    *(Cost.ISSUE, Cost.BUSY, Cost.ADDRESS, Cost.LDS, Cost.FILL, Cost.L2, Cost.MEMORY, Cost.ATOMICS, Cost.FENCES),
+    *(
+        Cost.ISSUE,
+        Cost.BUSY,
+        Cost.ADDRESS,
+        Cost.LDS,
+        Cost.LDS_PORT,
+        Cost.FILL,
+        Cost.L2,
+        Cost.MEMORY,
+        Cost.ATOMICS,
+        Cost.FENCES,
+    ),
     *(Cost.LATENCY_L1, Cost.LATENCY_L2, Cost.LATENCY_MALL, Cost.LATENCY_HBM, Cost.LATER_LATENCY, Cost.JUMP),
     *(Cost.ALU, Cost.FMA, Cost.SPECIAL),
 )
@@ -474,12 +500,12 @@ def address_clk(facts: Facts, device: Device) -> np.ndarray:
     """
     if device.l2.sector_bytes is not None:
         return _address_clk_of_lines(facts, device)
-    unmerged = (_QUADS_PER_CYCLE / device.l1.merged_quads_per_clk - 1) / (_QUADS_PER_CYCLE - 1)
+    unmerged = (QUADS_PER_CYCLE / device.l1.merged_quads_per_clk - 1) / (QUADS_PER_CYCLE - 1)
     clk = facts.run_clk + (facts.quad_clk - facts.run_clk) * unmerged
     narrow = facts.stores & (facts.asked < _DWORD * facts.lanes)
     clk = np.where(facts.stores, np.maximum(clk, facts.requests), clk)
     if narrow.any():
-        by_quad = np.maximum(facts.quad_clk, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk)
+        by_quad = np.maximum(facts.quad_clk, facts.lanes / LANES_PER_QUAD * device.l1.store_quad_clk)
         clk = np.where(narrow, by_quad, clk)
     clk = np.where(facts.spills, facts.asked / _ADDRESS_BYTES_PER_CLK, clk)
     return np.where(facts.on_lds, 0.0, clk)
@@ -489,11 +515,22 @@ def _address_clk_of_lines(facts: Facts, device: Device) -> np.ndarray:
     stored = facts.sectors * (device.l2.sector_bytes or 0) / device.l1.store_bytes_per_clk
     narrow = facts.stores & (facts.asked < _DWORD * facts.lanes)
     if narrow.any():
-        by_quad = np.maximum(stored, facts.lanes / _LANES_PER_QUAD * device.l1.store_quad_clk)
+        by_quad = np.maximum(stored, facts.lanes / LANES_PER_QUAD * device.l1.store_quad_clk)
         stored = np.where(narrow, by_quad, stored)
     clk = np.where(facts.stores | facts.atomics, stored, facts.lines)
     clk = np.where(facts.spills, facts.asked / _LINE_BYTES, clk)
     return np.where(facts.on_lds, 0.0, clk)
+
+
+def _port_clk(facts: Facts, bytes_per_clk: float, lanes: int) -> np.ndarray:
+    """Cycles of the port to the LDS that an execution takes.
+
+    An address of each lane goes in, and behind it the data of a store; the data of a load come back on lines of their
+    own, beside the addresses of the next.
+    """
+    addresses, data = _DWORD * lanes, facts.asked / facts.executed
+    read, written = np.maximum(addresses, data), addresses + data
+    return np.where(facts.lds_reads, read, np.where(facts.lds_writes, written, 0.0)) / bytes_per_clk
 
 
 def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Demand, warm: float) -> None:
@@ -502,6 +539,8 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
     loads, stores, atomics, spills = facts.loads, facts.stores, facts.atomics, facts.spills
     clk[index, Cost.ADDRESS] = address_clk(facts, device) / executed
     clk[index, Cost.LDS] += facts.lds_clk / executed
+    if len(form.lds) and device.lds.port_bytes_per_clk is not None:
+        clk[index, Cost.LDS_PORT] += _port_clk(facts, device.lds.port_bytes_per_clk, device.compute.wave_lanes)
     beyond_l1, beyond_l2, beyond_mall = _levels(facts, warm)
     # A store goes to L2, an atomic to the memory-side cache; spilled registers lie in L2.
     clk[index, Cost.BEYOND_L1] = np.where(loads, beyond_l1, (stores | spills).astype(np.float64))
@@ -541,18 +580,19 @@ def _price_memory(clk: np.ndarray, form: KernelForm, device: Device, demand: Dem
 
 
 def _levels(facts: Facts, warm: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Shares of the executions of each load of which some line gets past L1, L2 and the memory-side cache.
+    """Shares of the executions of each load that wait for what is beyond L1, L2 and the memory-side cache.
 
-    An instruction completes with its last line. Lines that lie side by side share their fate. Of lines that the lanes
-    scatter the traffic counts how often one gets past L1; where it did not, each finds its level independently. Behind
-    L1 nobody counts whether they do, as in a table with random places, or all miss at once, as where each lane walks
+    A line that another asked for and that is on its way takes as long as one that is not there. An instruction
+    completes with its last line. Lines that lie side by side share their fate. Of lines that the lanes scatter the
+    traffic counts how often one gets past L1; where it did not, each finds its level independently. Behind L1 nobody
+    counts whether they do, as in a table with random places, or all miss at once, as where each lane walks
     through a line of its own and all come to its end together: the geometric mean of both shares.
     """
     l1 = facts.l1_hits / np.maximum(facts.lines, 1)
-    l2 = facts.l2_hits / np.maximum(facts.l2_requests, 1)
-    beyond = np.maximum(facts.l2_requests - facts.l2_hits, 0)
-    mall = facts.mall_hits / np.maximum(beyond, 1)
-    mall = np.minimum(1.0, mall + (1 - mall) * warm)
+    requests = np.maximum(facts.l2_requests, 1)
+    miss_l2 = np.clip((facts.l2_requests - facts.l2_hits + facts.l2_joined) / requests, 0, 1)
+    from_hbm = facts.l2_requests - facts.l2_hits - facts.mall_hits + facts.mall_joined
+    miss_mall = np.clip(from_hbm / requests * (1 - warm), 0, miss_l2)
     packed = np.maximum(1.0, facts.asked / facts.executed / _LINE_BYTES)
     scattered = np.maximum(1.0, facts.lines / facts.executed / packed)
     independent = 1 - np.clip(l1, 0, 1) ** scattered
@@ -562,5 +602,4 @@ def _levels(facts: Facts, warm: float) -> tuple[np.ndarray, np.ndarray, np.ndarr
     def some(miss: np.ndarray) -> np.ndarray:
         return np.sqrt(miss * (1 - (1 - miss) ** asked))
 
-    miss_l2 = np.clip(1 - l2, 0, 1)
-    return past_l1, past_l1 * some(miss_l2), past_l1 * some(miss_l2 * (1 - mall))
+    return past_l1, past_l1 * some(miss_l2), past_l1 * some(miss_mall)

@@ -19,6 +19,7 @@ from wavecast.simulator.timing.compute_unit.layout import (
     PIPES,
     RING,
     SERVERS,
+    SIMDS_OF_PORT,
     TURNS,
     TURNS_UNIT,
     UNKNOWN,
@@ -97,6 +98,7 @@ def simulate(
     group = np.zeros(slots, np.int64)
     living = np.zeros(simds, np.int64)
     pipes = np.zeros((simds, PIPES), np.int64)
+    ports = np.zeros(simds, np.int64)
     draws = np.zeros(len(costs), np.int64)
     lines = np.zeros(in_flight, np.int64)
     limits = (VECTOR_LIMIT, LGKM_LIMIT)
@@ -240,10 +242,14 @@ def simulate(
                         _count(issued, done, owner, cause, wave, counter, complete, by, why)
             elif action == Action.LDS:
                 unit = _LDS
-                time = max(time, lds_free)
-                lds_free = time + cost[Cost.LDS]
-                why = _LATENCY if cost[Cost.LATENCY_L1] >= cost[Cost.LDS] else _LDS
-                _count(issued, done, owner, cause, wave, 1, lds_free + cost[Cost.LATENCY_L1], np.int64(index), why)
+                port = simd[wave] // SIMDS_OF_PORT
+                # Where no ports are known, the banks are all there is.
+                time = max(time, ports[port] if cost[Cost.LDS_PORT] else lds_free)
+                lds_free = max(time, lds_free) + cost[Cost.LDS]
+                ports[port] = max(time + cost[Cost.LDS_PORT], lds_free)
+                answers = ports[port] + cost[Cost.LATENCY_L1]
+                why = _LATENCY if 2 * cost[Cost.LATENCY_L1] >= answers - time else _LDS
+                _count(issued, done, owner, cause, wave, 1, answers, np.int64(index), why)
             elif action == Action.SCALAR_MEMORY:
                 latency = cost[Cost.LATENCY_L1]
                 if again[pc[wave] - 1]:

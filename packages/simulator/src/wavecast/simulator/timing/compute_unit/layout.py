@@ -21,6 +21,8 @@ NO_LIMIT = 1 << 20
 VECTOR_LIMIT = 63
 LGKM_LIMIT = 15
 RING = 64
+# SIMDs that share a port to the LDS.
+SIMDS_OF_PORT = 2
 
 TURNS_UNIT = 1024
 _STRATA, _BLOCKS = 64, 16
@@ -96,7 +98,7 @@ class Cost(IntEnum):
     COUNTS_VECTOR = 6  # whether a counter tells of its completion
     COUNTS_LGKM = 7
     ADDRESS = 8  # address unit of the compute unit
-    LDS = 9  # LDS of the compute unit
+    LDS = 9  # banks of the LDS of the compute unit
     FILL = 10  # path from L2 into L1, if L1 does not serve it
     L2 = 11  # the compute unit's share of the L2 channels, if L1 does not serve it
     MEMORY = 12  # its share of what lies behind L2, if neither serves it
@@ -118,6 +120,7 @@ class Cost(IntEnum):
     FMA = 28
     SPECIAL = 29
     ORDERED = 30  # whether it completes after every such instruction before it, whichever wave's
+    LDS_PORT = 31  # port to the LDS that the wave's SIMD shares with its neighbour
 
 
 COSTS = len(Cost)
