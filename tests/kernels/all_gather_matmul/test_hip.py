@@ -233,7 +233,7 @@ GOOD = Layout(torch.bfloat16, torch.bfloat16, None, 512, aligned=True)
         ({}, {"length": 0}, "K is 0"),
         ({}, {"columns": 510}, "N is 510; it takes multiples of 4"),
         ({}, {"ranks": 64}, "there are 64 ranks; at most 63"),
-        ({}, {"length": 1 << 22}, "256 rows of an operand or the result have more than 2147483647 bytes"),
+        ({}, {"length": 1 << 22}, "256 rows of an operand, the result or a part of it have more than 2147483647 bytes"),
         ({}, {"rows": 1 << 28}, "rows or tiles of the result are more than 2147483647"),
     ],
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
-from wavecast.kernels.async_tp.selection import MOST_RANKS
+from wavecast.kernels.async_tp.selection import CODE_VARIABLE, MOST_RANKS
 from wavecast.kernels.checks import INT32_MAX
 from wavecast.kernels.device import native_format
 from wavecast.kernels.grouped_gemm.plan import XCDS
@@ -86,7 +86,8 @@ class Layout:
 
 
 def hip_obstacle(
-    *, arch: str | None, rows: int, columns: int, length: int, ranks: int, layout: Layout, programs: int
+    *, arch: str | None, rows: int, columns: int, length: int, ranks: int, layout: Layout, programs: int,
+    part_bytes: int = 0,
 ) -> str | None:  # fmt: skip
     """What the kernels in HIP cannot do of a product, with the way out; None if it can do it.
 
@@ -97,6 +98,7 @@ def hip_obstacle(
         ranks: size of the group.
         layout: of the tensors.
         programs: workgroups at most.
+        part_bytes: of a value of the parts that ranks exchange of a result; 0 where they exchange none.
     """
     if arch not in HIP_ARCHITECTURES:
         return f"it is for {' and '.join(HIP_ARCHITECTURES)}, got {arch}"
@@ -132,8 +134,8 @@ def hip_obstacle(
         ),
         (ranks > MOST_RANKS, lambda: f"there are {ranks} ranks; at most {MOST_RANKS} are possible"),
         (
-            TILE * max(k_bytes, b_bytes, columns * out_bytes) > INT32_MAX,
-            lambda: f"{TILE} rows of an operand or the result have more than {INT32_MAX} bytes",
+            TILE * max(k_bytes, b_bytes, columns * max(out_bytes, part_bytes)) > INT32_MAX,
+            lambda: f"{TILE} rows of an operand, the result or a part of it have more than {INT32_MAX} bytes",
         ),
         (
             max(ranks * rows + TILE, tiles + programs) > INT32_MAX,
@@ -150,7 +152,9 @@ def check_possible(obstacle: str | None) -> None:
         ValueError: something is.
     """
     if obstacle is not None:
-        raise ValueError(f"the kernel in HIP is asked for and not possible: {obstacle}; or use Triton's")
+        raise ValueError(
+            f"the kernel in HIP is asked for and not possible: {obstacle}; or use Triton's: {CODE_VARIABLE}=triton"
+        )
 
 
 def kernel_name(name: str, dtype: torch.dtype, out_dtype: torch.dtype) -> str:

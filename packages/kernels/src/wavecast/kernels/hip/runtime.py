@@ -145,7 +145,7 @@ class RocmRuntime:
         """Copy between addresses of GPUs when a stream comes to it.
 
         Raises:
-            HipError: it is refused, as below.
+            HipError: it is refused; so for the two below.
         """
         pointers = ctypes.c_void_p(target), ctypes.c_void_p(source), ctypes.c_size_t(nbytes)
         self._call("hipMemcpyAsync", *pointers, _DEVICE_TO_DEVICE, ctypes.c_void_p(stream))

@@ -93,11 +93,12 @@ def matmul_reduce_scatter(
         if chosen.way is Way.OVERLAPPED:
             way.route = route_operands(parts.a, b, parts.a_inverse, parts.b_inverse)
             way.make = partial(ScatterCall, out_dtype=out_dtype, average=average, code=code_from())
+            way.window_bytes = window_bytes(parts.rows, b.shape[1], ranks)
         _checked.keep(signature, way)
     way.tell("matmul_reduce_scatter")
     if way.chosen.way is Way.OVERLAPPED:
         with launch_device(parts.a):
-            call: ScatterCall = way.call_over(workspace_of(group, window_bytes(parts.rows, b.shape[1], ranks)))
+            call: ScatterCall = way.call_over(workspace_of(group, way.window_bytes))
             return parts.unfolded(call(parts, b))
     total = decomposed_matmul_reduce_scatter(parts, b, group)
     if average:

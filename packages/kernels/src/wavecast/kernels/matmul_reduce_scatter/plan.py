@@ -13,6 +13,9 @@ from wavecast.kernels.grouped_gemm.plan import XCDS, GemmPlan, candidates, plan_
 from wavecast.kernels.grouped_gemm.plan_tma import TmaPlan, plan_tma_grouped, tma_obstacle
 from wavecast.kernels.tma import ALIGNMENT
 
+PART_BYTES = 4
+"""Of a value that ranks send each other, fp32."""
+
 LARGEST_TILE = 256 * 128
 """Values of a tile at most: a sum of 256 x 256 leaves no registers for what the others have computed."""
 
@@ -122,8 +125,9 @@ def _plan_hip(
         ValueError: it cannot do it.
     """
     obstacle = hip_obstacle(
-        arch=arch, rows=rows, columns=columns, length=length, ranks=ranks, layout=layout, programs=units
-    )
+        arch=arch, rows=rows, columns=columns, length=length, ranks=ranks, layout=layout, programs=units,
+        part_bytes=PART_BYTES,
+    )  # fmt: skip
     check_possible(obstacle)
     tiles = ranks * -(-rows // TILE) * -(-columns // TILE)
     return HipPlan(max(min(units, tiles) // XCDS * XCDS, XCDS), band=band_within(rows, TILE, BAND))
@@ -131,4 +135,4 @@ def _plan_hip(
 
 def window_bytes(rows: int, columns: int, ranks: int) -> int:
     """Size of a window: the other ranks' fp32 sums."""
-    return 4 * (ranks - 1) * rows * columns
+    return PART_BYTES * (ranks - 1) * rows * columns
