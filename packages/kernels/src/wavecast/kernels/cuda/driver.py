@@ -52,7 +52,7 @@ class PackedArguments:
 
 
 class CudaDriver:
-    """The functions of the driver that are needed here.
+    """The functions of the driver that are needed here. What it refuses is a `CudaError`.
 
     Args:
         library: the driver's; by default the one of the machine.

@@ -113,7 +113,7 @@ class _Maps(dict[int, bytes]):
 
     def __init__(self, cuda: CudaDriver, descriptor: TensorDescriptor, meta: dict[str, Any], offset: int) -> None:
         super().__init__()
-        if descriptor.padding != "zero" or meta["fp4_padded"]:
+        if descriptor.padding != "zero" or getattr(descriptor, "round_f32_to_tf32", False) or meta["fp4_padded"]:
             raise UnpackableError("it has a descriptor of another kind")
         self.offset, self.end, self._encode = offset, offset + TENSOR_MAP_BYTES, cuda.tensor_map
         self._options: dict[str, Any] = {
@@ -173,5 +173,7 @@ def _check_plain(metadata: Any) -> None:
         "profile_scratch_size": 0,
     }  # fmt: skip
     for name, value in wanted.items():
-        if getattr(metadata, name) != value:
-            raise UnpackableError(f"its {name} is {getattr(metadata, name)}")
+        # What a later Triton does not tell may be needed.
+        found = getattr(metadata, name, None)
+        if found != value:
+            raise UnpackableError(f"its {name} is {found}")
