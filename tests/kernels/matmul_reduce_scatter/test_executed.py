@@ -51,13 +51,13 @@ class Problem:
             view.buffers, view.pads = shared.buffers, shared.pads
             self.workspaces.append(make_workspace(view))
 
-    def run(self, rank: int, *, polls: int, average: bool = False) -> torch.Tensor:
+    def run(self, rank: int, *, polls: int, average: bool = False, full_mesh: bool = False) -> torch.Tensor:
         out = torch.full((self.rows, self.n), float("nan"))
         a, b = self.operands[rank]
         parts: Parts = as_parts(a, b, self.ranks, 0, *self.inverses[rank])
         plan = plan_matmul_reduce_scatter(
             rows=self.rows, columns=self.n, length=self.k, ranks=self.ranks, element_bytes=self.dtype.itemsize,
-            arch=ARCH[0], hip=Layout.of(b, out, None, parts.a) if self.code == "hip" else None,
+            arch=ARCH[0], full_mesh=full_mesh, hip=Layout.of(b, out, None, parts.a) if self.code == "hip" else None,
         )  # fmt: skip
         gemm = replace(plan.gemm, programs=8, block_m=64, block_n=128, num_warps=4)
         hip = None if plan.hip is None else replace(plan.hip, programs=2, xcds=2)
@@ -86,16 +86,24 @@ CODES = pytest.mark.parametrize("code", ["triton", pytest.param("hip", marks=pyt
 
 
 @CODES
-@pytest.mark.parametrize(("rows", "n", "k", "ranks"), [(70, 200, 80, 2), (33, 136, 72, 4)])
-def test_the_last_rank_adds_what_the_others_wrote(rows: int, n: int, k: int, ranks: int, code: Code) -> None:
-    """Windows begin as NaN; the ranks before it gave up, having written every part but their own."""
+@pytest.mark.parametrize(
+    ("rows", "n", "k", "ranks", "full_mesh"),
+    [(70, 200, 80, 2, False), (33, 136, 72, 4, False), (258, 260, 16, 3, False), (258, 260, 16, 3, True)],
+)
+def test_the_last_rank_adds_what_the_others_wrote(
+    rows: int, n: int, k: int, ranks: int, full_mesh: bool, code: Code
+) -> None:
+    """Windows begin as NaN; the ranks before it gave up, having written every part but their own.
+
+    Of several tiles in both directions too, part after part or of all other ranks in turns.
+    """
     problem = Problem(rows, n, k, ranks, torch.bfloat16, code)
     for rank in range(ranks - 1):
-        early = problem.run(rank, polls=2)
+        early = problem.run(rank, polls=2, full_mesh=full_mesh)
         assert early.isnan().all()
         with pytest.raises(SignalTimeoutError, match=f"rank {rank} gave up waiting"):
             problem.workspaces[rank].check()
-    out = problem.run(ranks - 1, polls=2)
+    out = problem.run(ranks - 1, polls=2, full_mesh=full_mesh)
     problem.workspaces[-1].check()
     assert torch.equal(out.double(), problem.exact_and_size(ranks - 1)[0])
 
