@@ -146,3 +146,13 @@ def test_after_a_flush_by_writes_one_l2_is_as_dirty_as_it_ever_is(build: Callabl
     assert left.dirty_bytes <= flushed.dirty_bytes
     assert after.hbm_write_bytes == pytest.approx(flushed.dirty_bytes + 8 * 2**20 - left.dirty_bytes, abs=1)
     assert after.hbm_write_bytes >= 8 * 2**20
+
+
+@pytest.mark.parametrize("name", ["h200", "mi300x"])
+def test_what_a_launch_reads_only_where_it_has_written_takes_room_once(
+    build: Callable[..., Traffic], name: str
+) -> None:
+    """Partial results that a launch stores and loads again: all lines that it reads are written, and none is in HBM."""
+    traffic = build(8 * 2**20, rewritten_share=1.0, hbm_read_bytes=0)
+    after, left = after_writes(traffic, load_device(name), before=NOTHING)
+    assert (after.hbm_write_bytes, left) == (0, Residue.of(8 * 2**20, 8 * 2**20))

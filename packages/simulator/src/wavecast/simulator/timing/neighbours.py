@@ -59,12 +59,12 @@ def after_writes(traffic: Traffic, device: Device, *, before: Residue) -> tuple[
         device: The constants.
         before: What earlier launches of the stream left.
     """
+    # Lines that it reads only where it has written them itself never came from HBM.
+    rewritten = min(
+        traffic.rewritten_share * traffic.minimum_read_bytes, traffic.hbm_read_bytes, traffic.hbm_write_bytes
+    )
     written, left = written_among(
-        traffic.hbm_read_bytes,
-        traffic.hbm_write_bytes,
-        device,
-        before=before,
-        rewritten_bytes=min(traffic.rewritten_share * traffic.minimum_read_bytes, traffic.hbm_write_bytes),
+        traffic.hbm_read_bytes, traffic.hbm_write_bytes, device, before=before, rewritten_bytes=rewritten
     )
     changed = replace(traffic, hbm_write_bytes=round(written))
     if writes_back(device) and traffic.with_plain_map is not None:

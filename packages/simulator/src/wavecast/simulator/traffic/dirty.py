@@ -109,7 +109,7 @@ def written_among(
         device: The constants.
         before: What earlier launches of the stream left; None in a chain of equals, each of which pushes out as much
             as it leaves.
-        rewritten_bytes: Of what it writes, in lines that it has read: they take no room of their own.
+        rewritten_bytes: Of what it writes, in lines that it has read from HBM: they take no room of their own.
     """
     brought = read_bytes + written_bytes - rewritten_bytes
     if writes_back(device):
