@@ -240,8 +240,10 @@ _COPIES = "\tv_accvgpr_write_b32 a64, v232\n\tv_accvgpr_write_b32 a65, v233"
         ("\tv_mov_b32_e32 v3, 0", "", []),
         ("\tv_mov_b32_e32 v3, s2", "", []),
         ("\tv_mov_b32_e32 v3, v2\n\ts_mov_b64 exec, -1", "", []),
+        ("\ts_andn2_saveexec_b64 s[0:1], s[0:1]\n\tv_mov_b32_e32 v3, v2", "", []),
+        ("\tv_cmpx_gt_u32_e32 vcc, 8, v0\n\tv_mov_b32_e32 v3, v2", "", []),
     ],
-    ids=["accumulation", "vector", "behind", "constant", "scalar", "other write of EXEC"],
+    ids=["accumulation", "vector", "behind", "constant", "scalar", "other write of EXEC", "short else", "compare"],
 )
 def test_copies_before_the_lanes_join(before: str, behind: str, found: list[EarlyCopies]) -> None:
     assert early_copies(parse_assembly(_JOIN.format(before=before, behind=behind), name="join")) == found

@@ -43,12 +43,18 @@ def _found(kernel: Kernel, targets: list[int]) -> Iterator[EarlyCopies]:
         for instruction in kernel.instructions[target:]:
             if instruction.block != kernel.instructions[target].block or instruction.target is not None:
                 break
-            if instruction.operands and _is_exec(instruction.operands[0]):
+            if _changes_lanes(instruction):
                 if copies and _joins(instruction):
                     yield EarlyCopies(tuple(copies), instruction.index)
                 break
             if _is_copy(instruction):
                 copies.append(instruction.index)
+
+
+def _changes_lanes(instruction: Instruction) -> bool:
+    """Whether it writes EXEC: so begins a branch too short for the compiler to skip, and copies in it are its own."""
+    implicitly = "saveexec" in instruction.opcode or "wrexec" in instruction.opcode or "v_cmpx" in instruction.opcode
+    return implicitly or bool(instruction.operands and _is_exec(instruction.operands[0]))
 
 
 def _joins(instruction: Instruction) -> bool:
