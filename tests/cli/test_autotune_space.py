@@ -44,9 +44,8 @@ def test_the_row_is_that_of_the_best_configuration_and_says_what_the_search_foun
         first.predicted_us / best.predicted_us
         for first, best in zip(one.rows[0].kernels[1:], sixteen.rows[0].kernels[1:], strict=True)
     ]
-    assert ratios[0] == pytest.approx(scale.default_ratio, rel=1e-6)
-    # In the row the second launch follows the first; in the search it stands alone.
-    assert ratios[1] == pytest.approx(cast.default_ratio, rel=5e-3)
+    # In the row launches follow one another after a flush by writes; in the search each stands alone, in clean caches.
+    assert ratios == pytest.approx([scale.default_ratio, cast.default_ratio], rel=5e-3)
     tables.print_outcome(sixteen)
     text = " ".join(capsys.readouterr().out.split())
     assert "sixteen, tile_cast_kernel: 16 configurations, 8 programs, 0 ruled out; best" in text
