@@ -52,7 +52,7 @@ def predicted_counters(launch: AnyLaunch) -> dict[str, float]:
 
 
 def counted_memory(read_bytes: float, written_bytes: float, device: Device) -> dict[str, float]:
-    """Counters of HBM on a device whose L2 keeps at the end what is dirty in it; the profiler empties it before."""
+    """Counters of HBM where the L2 keeps what is dirty at the end, and pushes out first what the profiler left."""
     from wavecast.simulator.traffic.dirty import left_by_profiler, written_among
 
     written, _ = written_among(read_bytes, written_bytes, device, before=left_by_profiler(device))
