@@ -60,10 +60,15 @@ def replay(entry: dict[str, Any], directory: Path) -> str:
 
 
 def known_fault(mismatch: Mismatch) -> Path | None:
-    """The entry that says of a mismatch's smallest program that its compiler is wrong, if there is one."""
+    """The entry that says of a mismatch's smallest program that its compiler is wrong, if there is one.
+
+    Its code of ``-O0`` must be right and the result the one that was found: the engine may be wrong on it as well.
+    """
     for path in entries():
         entry = read(path)
-        if "fault_of" in entry and entry["source"] == mismatch.entry.get("source"):
+        if mismatch.suspect != entry.get("fault_of"):
+            continue
+        if all(entry[key] == mismatch.entry.get(key) for key in ("source", "found")):
             return path
     return None
 
