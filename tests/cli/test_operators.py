@@ -8,6 +8,7 @@ import pytest
 from wavecast.cli import operators, simulate
 from wavecast.cli.app import run
 from wavecast.cli.experiments.catalogue import EXPERIMENTS
+from wavecast.simulator.devices import load_device
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/reference/operators.md"
 
@@ -120,6 +121,8 @@ def test_floor_is_a_launch_and_the_longest_of_bytes_operations_and_links() -> No
     assert simulate.floor_us("mi300x", minimum_bytes=1, flop=fp8_flop, dtype="fp8") == pytest.approx(launch + 1000)
     bf16_flop = 2048 * 304 * 1_207_000
     assert simulate.floor_us("mi300x", minimum_bytes=1, flop=bf16_flop, dtype="bf16") == pytest.approx(launch + 1000)
+    # What a launch costs alone beside its work is all there is of one that does next to nothing.
+    assert simulate.floor_us("mi300x", minimum_bytes=1, flop=0, dtype="bf16") == load_device("mi300x").launch.alone_us
     # Seven links lead to seven other GPUs, one to one.
     for ranks in (8, 2):
         linked = simulate.floor_us(

@@ -56,10 +56,13 @@ def test_constants_of_bandwidth_are_those_of_large_buffers_for_memory_and_the_be
 def test_launch_constants_count_device_cycles() -> None:
     """0.5 ns are a cycle of 2 GHz; 4 ns for 16 waves are 0.5 cycles a wave, on each of 8 XCDs 4."""
     found = pinned(simulate.spec_facts("mi300x"), launch={**PLAIN, **EMPTY})
-    assert found["launch.first_us"] == Pinned("launch.first_us", 5.0, 2.0, 7.0, found["launch.first_us"].note)
+    assert found["launch.alone_us"] == Pinned("launch.alone_us", 5.0, 2.0, 7.0, found["launch.alone_us"].note)
     assert found["launch.back_to_back_us"].value == 1.5
     assert found["launch.workgroup_clk"].value == pytest.approx(1.0)
     assert found["launch.wave_clk_per_xcd"].value == pytest.approx(4.0)
+    # What lies before the work is another time there. Where nothing runs beside it, it is all of an empty launch.
+    assert "launch.first_us" not in found
+    assert pinned(simulate.spec_facts("h200"), launch={**PLAIN, **EMPTY})["launch.first_us"].value == 5.0
 
 
 def test_fences_are_what_orderings_cost_beyond_a_relaxed_atomic() -> None:

@@ -136,8 +136,10 @@ def _launch(probes: Probes, spec: SpecFacts) -> list[Pinned | None]:
     empty = points["empty workgroup"] * 1e-3 * clk_per_us
     wide = points["empty workgroup of most waves"] * 1e-3 * clk_per_us
     waves = points["most waves"]
+    # Where a launch alone takes a time of its own beside its work, an empty kernel shows that and not what lies before.
+    alone = "launch.alone_us" if "launch.alone_us" in spec.values else "launch.first_us"
     return [
-        Pinned("launch.first_us", first, lowest, highest, "empty kernel between two events behind queued work; "
+        Pinned(alone, first, lowest, highest, "empty kernel between two events behind queued work; "
                "low: nothing between them; high: on an idle queue"),
         Pinned("launch.back_to_back_us", points["one of many"], None, None, "empty kernels that were enqueued ahead"),
         Pinned("launch.workgroup_clk", empty, None, None, f"{EMPTY_GROUPS:,} empty workgroups of one wave"),

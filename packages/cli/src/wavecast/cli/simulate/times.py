@@ -86,6 +86,8 @@ def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str, linked_b
     """
     from wavecast.simulator.devices.loader import load_device
     from wavecast.simulator.overlap.node import Node
+    from wavecast.simulator.timing import Position
+    from wavecast.simulator.timing.model import launch_us
 
     spec = load_device(device)
     moving = minimum_bytes / (spec.hbm.mixed_tb_s * 1e6)
@@ -98,7 +100,8 @@ def floor_us(device: str, *, minimum_bytes: int, flop: int, dtype: str, linked_b
     if linked_bytes:
         node = Node(spec, ranks)
         sending = linked_bytes / (node.links * max(node.link.engine_both_gb_s, node.link.kernel_both_gb_s)) * 1e-3
-    return spec.launch.first_us + max(moving, multiplying, sending)
+    working_us = max(moving, multiplying, sending)
+    return working_us + launch_us(spec, Position.FIRST, working_us=working_us)
 
 
 def combined_us(device: str) -> Callable[[Mapping[str, float]], float]:
