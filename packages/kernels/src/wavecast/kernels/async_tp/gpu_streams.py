@@ -31,16 +31,19 @@ class StreamDriver(Protocol):
         ...
 
 
-def stream_driver() -> StreamDriver:
-    """That of the GPU that torch was built for.
+def stream_driver() -> StreamDriver | None:
+    """That of the GPU that torch was built for; None where the GPU is a virtual one, which torch alone speaks to.
 
     torch's own copies come down to the same function, after questions that take the host twice as long.
 
     Raises:
         RuntimeError: no GPU is active.
     """
-    found = rocm_runtime() if torch.version.hip is not None else cuda_driver()
-    if found is None:
+    is_virtual = getattr(driver.active, "is_virtual", False)
+    if torch.version.hip is not None:
+        return None if is_virtual else rocm_runtime()
+    found = cuda_driver()
+    if found is None and not is_virtual:
         raise RuntimeError("streams of a GPU are asked for, and Triton's active driver is of none")
     return found
 
@@ -48,9 +51,9 @@ def stream_driver() -> StreamDriver:
 class GpuStreams:
     """The part of `SymmetricMemory` that concerns streams alone, on the device that is current when it is made.
 
-    Copies and waits are put on their streams by the driver's own functions. To make a stream the current one, as
-    kernels need, takes the host some microseconds: where it is that already, nothing is done. Which one is, Triton's
-    driver is asked, except within `launching`.
+    Copies and waits are put on their streams by the driver's own functions, if there is a driver. To make a stream the
+    current one, as kernels need, takes the host some microseconds: where it is that already, nothing is done. Which one
+    is, Triton's driver is asked, except within `launching`.
     """
 
     def __init__(self) -> None:
@@ -61,8 +64,10 @@ class GpuStreams:
         self._driver = stream_driver()
         # One for all waits: a wait is for what was recorded last when it is put on its stream.
         self._event = torch.cuda.Event()
-        self._event.record()  # which makes it
-        self._event_number = self._event.cuda_event
+        self._event_number = 0
+        if self._driver is not None:
+            self._event.record()  # which makes it
+            self._event_number = self._event.cuda_event
 
     def stream(self, name: str) -> torch.cuda.Stream:
         """See `SymmetricMemory.stream`; those that are made here go before others."""
@@ -80,11 +85,19 @@ class GpuStreams:
 
     def wait_stream(self, stream: torch.cuda.Stream, other: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.wait_stream`."""
+        if self._driver is None:
+            self._event.record(other)
+            stream.wait_event(self._event)
+            return
         self._driver.record(self._event_number, other.cuda_stream)
         self._driver.wait(stream.cuda_stream, self._event_number)
 
     def copy(self, target: torch.Tensor, source: torch.Tensor, stream: torch.cuda.Stream) -> None:
         """See `SymmetricMemory.copy`; tensors live on: the caller's stream waits for this one before a call ends."""
+        if self._driver is None:
+            with self.launching(stream):
+                target.copy_(source, non_blocking=True)
+            return
         self._driver.copy(target.data_ptr(), source.data_ptr(), source.nbytes, stream.cuda_stream)
 
     def set_word(self, word: torch.Tensor, value: int | torch.Tensor, stream: torch.cuda.Stream) -> None:
@@ -93,7 +106,7 @@ class GpuStreams:
             with self.launching(stream):
                 word.fill_(value)
         else:
-            self._driver.copy(word.data_ptr(), value.data_ptr(), word.nbytes, stream.cuda_stream)
+            GpuStreams.copy(self, word, value, stream)
 
     def _current(self) -> torch.cuda.Stream:
         """The current stream: Triton's way to its number takes a tenth of torch's to the stream."""
