@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import replace
 from itertools import takewhile
 
@@ -11,6 +10,7 @@ import pytest
 import torch
 from gather_cases import OneRank, fill_windows, hip_plans, make_call, memory_of, run_rank, small_plans
 from gemms import assert_exact, assert_within_bound
+from hip_code import assert_nothing_spills_and_the_loop_has_wide_accesses_and_nothing_of_waiting, kernels_of
 
 from wavecast.kernels.all_gather_matmul.launch_hip import SOURCE
 from wavecast.kernels.all_gather_matmul.plan import plan_all_gather_matmul
@@ -18,9 +18,6 @@ from wavecast.kernels.async_tp.order import gather_visits
 from wavecast.kernels.async_tp.plan_hip import Layout, hip_obstacle
 from wavecast.kernels.async_tp.workspace import SignalTimeoutError, make_workspace
 from wavecast.kernels.device import native_format
-from wavecast.kernels.hip.compiler import compile_hip
-from wavecast.simulator.program.assembly import kernel_names, parse_assembly
-from wavecast.simulator.program.kernel import Kernel
 from wavecast.simulator.virtual import active_virtual_device, virtual_device
 
 pytest.importorskip("ziglang")
@@ -147,31 +144,13 @@ class TestExecuted:
 @pytest.mark.compile
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 class TestCompiled:
-    def kernels(self, arch: str) -> list[Kernel]:
-        text = compile_hip(SOURCE, arch).assembly
-        found = [parse_assembly(text, name=name) for name in kernel_names(text)]
-        assert len(found) == 6
-        return found
-
     def test_nothing_spills_and_the_loop_has_wide_accesses_and_nothing_of_waiting(self, arch: str) -> None:
-        for kernel in self.kernels(arch):
-            resources = kernel.resources
-            assert resources.vgpr <= 256
-            assert resources.vgpr_spills == resources.sgpr_spills == resources.scratch_bytes == 0
-            assert resources.lds_bytes == 2 * 2 * 256 * (128 if arch == "gfx950" else 64)
-            blocks = {i.block for i in kernel.instructions if i.opcode.startswith("v_mfma")}
-            assert len(blocks) == 1
-            opcodes = Counter(i.opcode for i in kernel.instructions if i.block in blocks)
-            assert {name for name in opcodes if name.startswith("ds_")} == {"ds_read_b128"}
-            # A loop over lanes would stand where an address is taken for different ones in each.
-            texts = [i.text for i in kernel.instructions]
-            assert not [text for text in texts if re.search(r"v_cmp_eq_u64\S* \S+, [sv]\[", text)]
-            assert not [name for name in opcodes if re.match(r"s_sleep|buffer_|global_|scratch_", name)]
-            assert not [i.text for i in kernel.instructions if i.opcode.startswith("flat_")]
+        for kernel in kernels_of(SOURCE, arch):
+            assert_nothing_spills_and_the_loop_has_wide_accesses_and_nothing_of_waiting(kernel, arch)
 
     def test_e5_one_wave_acquires_at_system_scope_before_the_barrier(self, arch: str) -> None:
         """The poll reads past the caches and drops none; the invalidation is behind it and before the barrier."""
-        for kernel in self.kernels(arch):
+        for kernel in kernels_of(SOURCE, arch):
             lines = [" ".join(i.text.split()) for i in kernel.instructions]
             (poll,) = (i for i, line in enumerate(lines) if re.match(r"global_load_dword v\d+, .* sc0 sc1$", line))
             acquire = lines.index("buffer_inv sc0 sc1", poll)
@@ -183,7 +162,7 @@ class TestCompiled:
 
     def test_stores_of_all_waves_are_through_before_one_releases_them(self, arch: str) -> None:
         """Of what was fetched at system scope, before its count; of the call for the device."""
-        for kernel in self.kernels(arch):
+        for kernel in kernels_of(SOURCE, arch):
             lines = [" ".join(i.text.split()) for i in kernel.instructions]
             counts = [i for i, line in enumerate(lines) if line.startswith("global_atomic_add")]
             written_back = []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import replace
 
 import pytest
 import torch
 from gemms import scales, values
+from hip_code import assert_nothing_spills_and_the_loop_has_wide_accesses_and_nothing_of_waiting, kernels_of
 from symmetric import ImmediateMemory
 
 from wavecast.kernels.async_tp.plan_hip import Layout
@@ -19,8 +19,7 @@ from wavecast.kernels.matmul_reduce_scatter.launch import ScatterLaunch
 from wavecast.kernels.matmul_reduce_scatter.launch_hip import PARAMETERS, SOURCE, hip_kernel
 from wavecast.kernels.matmul_reduce_scatter.operands import as_parts
 from wavecast.kernels.matmul_reduce_scatter.plan import plan_matmul_reduce_scatter, window_bytes
-from wavecast.simulator.program.assembly import kernel_names, parse_assembly
-from wavecast.simulator.program.kernel import Kernel
+from wavecast.simulator.program.assembly import parse_assembly
 from wavecast.simulator.virtual import virtual_device
 
 pytest.importorskip("ziglang")
@@ -30,29 +29,12 @@ GOOD = Layout(torch.bfloat16, torch.bfloat16, None, 512, aligned=True)
 @pytest.mark.compile
 @pytest.mark.parametrize("arch", ["gfx942", "gfx950"])
 class TestCompiled:
-    def kernels(self, arch: str) -> list[Kernel]:
-        text = compile_hip(SOURCE, arch).assembly
-        found = [parse_assembly(text, name=name) for name in kernel_names(text)]
-        assert len(found) == 6
-        return found
-
     def test_nothing_spills_and_the_loop_has_wide_accesses_and_nothing_of_waiting(self, arch: str) -> None:
-        for kernel in self.kernels(arch):
-            resources = kernel.resources
-            assert resources.vgpr <= 256
-            assert resources.vgpr_spills == resources.sgpr_spills == resources.scratch_bytes == 0
-            assert resources.lds_bytes == 2 * 2 * 256 * (128 if arch == "gfx950" else 64)
-            blocks = {i.block for i in kernel.instructions if i.opcode.startswith("v_mfma")}
-            assert len(blocks) == 1
-            opcodes = Counter(i.opcode for i in kernel.instructions if i.block in blocks)
-            assert {name for name in opcodes if name.startswith("ds_")} == {"ds_read_b128"}
-            texts = [i.text for i in kernel.instructions]
-            assert not [text for text in texts if re.search(r"v_cmp_eq_u64\S* \S+, [sv]\[", text)]
-            assert not [name for name in opcodes if re.match(r"s_sleep|buffer_|global_|scratch_", name)]
-            assert not [i.text for i in kernel.instructions if i.opcode.startswith("flat_")]
+        for kernel in kernels_of(SOURCE, arch):
+            assert_nothing_spills_and_the_loop_has_wide_accesses_and_nothing_of_waiting(kernel, arch)
 
     def test_parts_are_released_at_system_scope_behind_all_waves_stores(self, arch: str) -> None:
-        for kernel in self.kernels(arch):
+        for kernel in kernels_of(SOURCE, arch):
             lines = [" ".join(i.text.split()) for i in kernel.instructions]
             released = [i for i, line in enumerate(lines) if line == "buffer_wbl2 sc0 sc1"]
             assert released
